@@ -1,0 +1,1 @@
+"""Where a candidate kernel is compiled, run and timed."""

@@ -1,0 +1,57 @@
+"""The protocol every target follows: compile a plan, run it, time it.
+
+Order is law: the plan is checked, compiled and verified against float64; only then it is timed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from autotune.hardware import Hardware
+from autotune.outcome import Timing
+from autotune.plan import TilingPlan
+from autotune.problem import AttentionProblem
+
+Arrays = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class TimingBudget:
+    """How much measuring a candidate may cost. An emulated clock needs one run and ignores it."""
+
+    repeats: int = 1
+    seconds: float = 10.0
+
+
+class Compiled(Protocol):
+    """A kernel built for one problem and plan."""
+
+    def run(self, inputs: Arrays) -> Arrays:
+        """Row-major arrays in, row-major arrays out.
+
+        inputs: ``q`` (B, H, Nq, D) and ``k``, ``v`` (B, H, N, D), float16, unscaled: the kernel's adapter applies
+        1/sqrt(D). ``attn_mask`` where the problem has one: (B, Nq, N) for full, (1, Nq, N) for shared; 1 = masked.
+        outputs: ``o`` (B, H, Nq, D) float16 and ``lse`` (B, H, Nq) float32, the natural log-sum-exp of a row's scores.
+        Raises RunFailed.
+        """
+        ...
+
+    def time(self, budget: TimingBudget) -> Timing:
+        """The time of one launch. Raises RunFailed."""
+        ...
+
+
+class Target(Protocol):
+    """A place where kernels run: ``name`` is what the user types, ``fingerprint`` changes when old times no longer hold."""
+
+    name: str
+    hardware: Hardware
+    fingerprint: str
+
+    def compile(self, problem: AttentionProblem, plan: TilingPlan) -> Compiled:
+        """Builds the kernel. Raises PlanRejected (breaks a limit), CompileFailed."""
+        ...
