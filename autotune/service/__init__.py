@@ -1,0 +1,1 @@
+"""The HTTP service: ``/best`` and what it needs. Importing this package imports nothing else."""
