@@ -1,0 +1,86 @@
+"""A SQLAlchemy engine for one SQLite file, and the translation of its errors.
+
+WAL lets readers go on while one writer works. A writer begins with BEGIN IMMEDIATE: a transaction that reads first and
+writes later fails at once when another commit came between, whatever the time-out (sqlite.org/isolation.html).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy.exc import DatabaseError, IntegrityError, ProgrammingError
+
+from autotune.errors import StoreError
+
+PRAGMAS = (
+    "busy_timeout=5000",  # ms that a writer waits for another one
+    "foreign_keys=ON",
+    "journal_mode=WAL",
+    "synchronous=NORMAL",  # WAL stays consistent after a power cut; only the last commits may be lost
+    "journal_size_limit=67108864",  # bytes the WAL file keeps after a checkpoint
+)
+
+_WRITES = "autotune_writes"
+
+
+def open_engine(path: Path) -> Engine:
+    """An engine for the file at ``path``; nothing is read or created before its first connection."""
+    engine = create_engine(URL.create("sqlite", database=str(path)))
+    event.listen(engine, "connect", _prepare)
+    event.listen(engine, "begin", _begin)
+    return engine
+
+
+@contextmanager
+def reading(engine: Engine) -> Iterator[Connection]:
+    """A connection whose every statement sees the last commit. Raises StoreError."""
+    with translated(engine), engine.connect() as connection:
+        yield connection
+
+
+@contextmanager
+def writing(engine: Engine) -> Iterator[Connection]:
+    """A transaction that is the file's only writer; committed at the end, undone by an exception. Raises StoreError."""
+    with translated(engine), engine.execution_options(**{_WRITES: True}).begin() as connection:
+        yield connection
+
+
+@contextmanager
+def translated(engine: Engine) -> Iterator[None]:
+    """Turns what the file or its system refuses into a StoreError; a mistake in our own SQL still flies."""
+    try:
+        yield
+    except (IntegrityError, ProgrammingError):
+        raise
+    except DatabaseError as error:
+        raise StoreError(_sentence(engine.url.database or "", str(error.orig)), field="db") from error
+
+
+_SENTENCES = {
+    "not a database": "{path} is not a database; name another file with --db",
+    "malformed": "the database {path} is damaged ({cause}); restore a copy, or name another file with --db",
+    "locked": "the database {path} stayed locked by another process for 5 seconds; try again when it is done",
+    "readonly": "the database {path} cannot be written; give write permission to it and its folder, or name another file",
+    "unable to open": "the database {path} cannot be opened or created; look at the permissions of it and its folder",
+}
+
+
+def _sentence(path: str, cause: str) -> str:
+    template = next((text for sign, text in _SENTENCES.items() if sign in cause), "the database {path} failed: {cause}")
+    return template.format(path=path, cause=cause)
+
+
+def _prepare(connection: Any, _record: object) -> None:
+    # Left to itself the driver begins transactions of its own, deferred and only before some statements.
+    connection.isolation_level = None
+    for pragma in PRAGMAS:
+        connection.execute(f"PRAGMA {pragma}").close()
+
+
+def _begin(connection: Connection) -> None:
+    if connection.get_execution_options().get(_WRITES):
+        connection.exec_driver_sql("BEGIN IMMEDIATE")

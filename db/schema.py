@@ -1,0 +1,127 @@
+"""The tables. Times are in microseconds, instants are UTC as ISO 8601 text, bodies are the JSON of a vocabulary value.
+
+A change here needs a migration and the new SCHEMA_REVISION; a test compares the two.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    JSON,
+    CheckConstraint,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    UniqueConstraint,
+)
+
+SCHEMA_REVISION = "0001"
+"""The migration that makes these tables."""
+
+VERSION_TABLE = "tiling_alembic_version"
+"""Not Alembic's own default, which Optuna's storage uses too: the two would refuse each other's database."""
+
+metadata = MetaData(
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+    }
+)
+
+problems = Table(
+    "problems",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("key", String, nullable=False, unique=True),
+    Column("family", String, nullable=False, index=True),  # the key at the unit shape: equal when only shapes differ
+    Column("body", JSON, nullable=False),
+)
+
+devices = Table(
+    "devices",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("name", String, nullable=False),  # the hardware's, e.g. Ascend910A
+    Column("target_kind", String, nullable=False),  # the target's name up to its colon, e.g. emulated
+    UniqueConstraint("name", "target_kind"),
+)
+
+
+def _found_where() -> list[Column[int] | Column[str]]:
+    """What every record of a result begins with: the problem, the device, and the target as it was."""
+    return [
+        Column("problem_id", ForeignKey("problems.id"), nullable=False),
+        Column("device_id", ForeignKey("devices.id"), nullable=False),
+        Column("target", String, nullable=False),
+        Column("fingerprint", String, nullable=False),
+    ]
+
+
+trials = Table(
+    "trials",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    *_found_where(),
+    Column("plan_key", String, nullable=False),
+    Column("plan", JSON, nullable=False),
+    Column("status", String, nullable=False),
+    Column("time_us", Float),
+    Column("outcome", JSON, nullable=False),
+    Column("sweep", String, nullable=False),
+    Column("at", String, nullable=False),
+    UniqueConstraint("problem_id", "device_id", "fingerprint", "plan_key"),
+    CheckConstraint("(status = 'timed') = (time_us IS NOT NULL)", name="timed_has_time"),
+    CheckConstraint("time_us > 0", name="time_positive"),
+)
+
+history = Table(
+    "history",
+    metadata,
+    Column("revision", Integer, primary_key=True),
+    *_found_where(),
+    Column("plan", JSON, nullable=False),
+    Column("time_us", Float, nullable=False),
+    Column("timing", JSON, nullable=False),
+    Column("error", Float, nullable=False),
+    Column("default_time_us", Float),
+    Column("trials", Integer, nullable=False),
+    Column("sweep", String, nullable=False),
+    Column("measured_at", String, nullable=False),
+    Index(None, "problem_id", "device_id"),
+    CheckConstraint("time_us > 0", name="time_positive"),
+    sqlite_autoincrement=True,
+)
+"""Every publication that won, in order; rows are only ever added."""
+
+best_plans = Table(
+    "best_plans",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("problem_id", ForeignKey("problems.id"), nullable=False),
+    Column("device_id", ForeignKey("devices.id"), nullable=False),
+    Column("fingerprint", String, nullable=False),
+    Column("time_us", Float, nullable=False),
+    Column("measured_at", String, nullable=False),
+    Column("revision", ForeignKey("history.revision")),  # empty only within the transaction that publishes
+    UniqueConstraint("problem_id", "device_id"),
+)
+"""The present winner of each problem on each device: what decides a publication, and where in the history it stands."""
+
+wanted = Table(
+    "wanted",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("problem_id", ForeignKey("problems.id"), nullable=False),
+    Column("device", String, nullable=False),
+    Column("count", Integer, nullable=False),
+    Column("last_at", String, nullable=False),
+    UniqueConstraint("problem_id", "device"),
+)
+"""Questions that had no exact answer."""

@@ -1,0 +1,199 @@
+"""The record of everything tried, and the best plan of every problem."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Connection, Engine, Select, Table, and_, exists, func, or_, select, update
+from sqlalchemy.dialects.sqlite import insert
+
+from autotune.db.engine import open_engine, reading, writing
+from autotune.db.location import database_path
+from autotune.db.rows import (
+    Row,
+    Wanted,
+    family,
+    history_row,
+    problem_row,
+    target_kind,
+    to_best,
+    to_problem,
+    to_trial,
+    trial_row,
+)
+from autotune.db.schema import SCHEMA_REVISION, best_plans, devices, history, problems, trials, wanted
+from autotune.db.upgrade import revision, upgrade
+from autotune.errors import StoreError
+from autotune.outcome import MEASURED, BestPlan, Trial
+from autotune.problem import AttentionProblem
+
+WANTED_LIMIT = 10_000
+"""Most problems that misses may add: anybody who can ask can miss, and the file must not grow without bound."""
+
+
+class Store:
+    """Vocabulary values in, vocabulary values out; each call is one short transaction, seen at once by every process.
+
+    ``device`` is a hardware name. ``target``, where given, narrows to results of its kind (``emulated:Ascend910A``,
+    ``cann:0``: the part before the colon). May be shared by threads, not carried across a fork.
+    Every method raises StoreError when the file cannot be read or written.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    @classmethod
+    def open(cls, url: str, create: bool = True) -> Store:
+        """Opens ``sqlite:///FILE`` at the present schema, upgrading an older one; makes the file only if ``create``.
+
+        Raises StoreError: no such file or folder, no permission, not a database, damaged, a later schema.
+        """
+        engine = open_engine(database_path(url, create))
+        try:
+            upgrade(engine)
+        except StoreError:
+            engine.dispose()
+            raise
+        return cls(engine)
+
+    def close(self) -> None:
+        """Lets go of the file; the last process to do so empties its write-ahead log."""
+        self._engine.dispose()
+
+    def record(self, trial: Trial) -> bool:
+        """Keeps a trial; False when this plan already has one for the problem, device, target kind and fingerprint."""
+        with writing(self._engine) as connection:
+            row = trial_row(trial) | _keys(connection, trial.problem, trial.device, trial.target)
+            statement = insert(trials).values(row).on_conflict_do_nothing().returning(trials.c.id)
+            return connection.execute(statement).first() is not None
+
+    def trials(
+        self, problem: AttentionProblem, device: str, target: str, fingerprint: str | None = None
+    ) -> list[Trial]:
+        """Trials in the order they were recorded; of one fingerprint, or of all."""
+        query = _of(select(trials), trials, problem, device, target).order_by(trials.c.id)
+        if fingerprint is not None:
+            query = query.where(trials.c.fingerprint == fingerprint)
+        with reading(self._engine) as connection:
+            return [to_trial(row, problem, device) for row in connection.execute(query).mappings()]
+
+    def publish(self, best: BestPlan) -> bool:
+        """Makes ``best`` the plan that is served, if it wins; then it is in the history too, under a new revision.
+
+        It wins where there is none, over a slower one of its own fingerprint, and over one of another fingerprint that
+        was not measured later. The database alone decides, in one statement: of two publishers the faster plan stays.
+        """
+        with writing(self._engine) as connection:
+            row = history_row(best) | _keys(connection, best.problem, best.device, best.target)
+            winner = connection.scalar(_challenge(row))
+            if winner is None:
+                return False
+            number = connection.scalar(insert(history).values(row).returning(history.c.revision))
+            connection.execute(update(best_plans).where(best_plans.c.id == winner).values(revision=number))
+            return True
+
+    def best(self, problem: AttentionProblem, device: str, target: str | None = None) -> BestPlan | None:
+        """The best plan of exactly this problem; a measured one outranks an emulated one."""
+        query = _of(_BESTS, best_plans, problem, device, target)
+        with reading(self._engine) as connection:
+            found = [to_best(row, problem, device) for row in connection.execute(query).mappings()]
+        return max(found, key=_rank, default=None)
+
+    def similar(self, problem: AttentionProblem, device: str, target: str | None = None) -> list[BestPlan]:
+        """The best plans of every problem that differs from this one in nothing but its shape, in no given order."""
+        query = _BESTS.add_columns(problems.c.body).join(problems, problems.c.id == best_plans.c.problem_id)
+        query = _on(query, best_plans, device, target)
+        query = query.where(problems.c.family == family(problem), problems.c.key != problem.key)
+        with reading(self._engine) as connection:
+            rows = connection.execute(query).mappings().all()
+        return [to_best(row, to_problem(row["body"]), device) for row in rows]
+
+    def history(self, problem: AttentionProblem, device: str, target: str | None = None) -> list[BestPlan]:
+        """Every plan that was published for this problem and won, oldest first."""
+        query = _of(select(history), history, problem, device, target).order_by(history.c.revision)
+        with reading(self._engine) as connection:
+            return [to_best(row, problem, device) for row in connection.execute(query).mappings()]
+
+    def want(self, problem: AttentionProblem, device: str, at: str) -> None:
+        """Counts a question that had no exact answer. at: UTC, ISO 8601. New ones are dropped at WANTED_LIMIT."""
+        with writing(self._engine) as connection:
+            known = _of_problem(select(wanted.c.id), wanted, problem).where(wanted.c.device == device)
+            if connection.scalar(known) is None and _count(connection, wanted) >= WANTED_LIMIT:
+                return
+            row = {"problem_id": _problem_id(connection, problem), "device": device, "count": 1, "last_at": at}
+            again = {"count": wanted.c.count + 1, "last_at": at}
+            columns = [wanted.c.problem_id, wanted.c.device]
+            connection.execute(insert(wanted).values(row).on_conflict_do_update(index_elements=columns, set_=again))
+
+    def wanted(self, limit: int = 100) -> list[Wanted]:
+        """What was asked for and still has no best plan of its own, the most asked first."""
+        answered = exists().where(
+            best_plans.c.problem_id == wanted.c.problem_id,
+            best_plans.c.device_id == devices.c.id,
+            devices.c.name == wanted.c.device,
+        )
+        query = select(wanted, problems.c.body).join(problems, problems.c.id == wanted.c.problem_id).where(~answered)
+        query = query.order_by(wanted.c.count.desc(), wanted.c.id).limit(limit)
+        with reading(self._engine) as connection:
+            rows = connection.execute(query).mappings().all()
+        return [Wanted(to_problem(row["body"]), row["device"], row["count"], row["last_at"]) for row in rows]
+
+    def schema(self) -> str:
+        """The schema revision, when the database can be read and is at this version's. Raises StoreError."""
+        with reading(self._engine) as connection:
+            found = revision(connection)
+        if found != SCHEMA_REVISION:
+            raise StoreError(
+                f"the database has schema {found}, this version needs {SCHEMA_REVISION}; restart", field="db"
+            )
+        return found
+
+
+_BESTS = select(history).join(best_plans, best_plans.c.revision == history.c.revision)
+
+
+def _rank(best: BestPlan) -> tuple[bool, str, int]:
+    return best.timing.kind == MEASURED, best.measured_at, best.revision
+
+
+def _challenge(row: Row) -> Any:
+    """The one statement that decides a publication: returns the row's id when ``row`` won, nothing when it lost."""
+    columns = ("problem_id", "device_id", "fingerprint", "time_us", "measured_at")
+    statement = insert(best_plans).values({name: row[name] for name in columns})
+    new, old = statement.excluded, best_plans.c
+    same = new.fingerprint == old.fingerprint
+    wins = or_(and_(same, new.time_us < old.time_us), and_(~same, new.measured_at >= old.measured_at))
+    return statement.on_conflict_do_update(
+        index_elements=[old.problem_id, old.device_id],
+        set_={name: new[name] for name in ("fingerprint", "time_us", "measured_at")},
+        where=wins,
+    ).returning(old.id)
+
+
+def _keys(connection: Connection, problem: AttentionProblem, device: str, target: str) -> Row:
+    row = {"name": device, "target_kind": target_kind(target)}
+    connection.execute(insert(devices).values(row).on_conflict_do_nothing())
+    query = select(devices.c.id).where(devices.c.name == device, devices.c.target_kind == row["target_kind"])
+    return {"problem_id": _problem_id(connection, problem), "device_id": connection.scalar(query)}
+
+
+def _problem_id(connection: Connection, problem: AttentionProblem) -> int:
+    connection.execute(insert(problems).values(problem_row(problem)).on_conflict_do_nothing())
+    return connection.scalars(select(problems.c.id).where(problems.c.key == problem.key)).one()
+
+
+def _count(connection: Connection, table: Table) -> int:
+    return connection.execute(select(func.count()).select_from(table)).scalar_one()
+
+
+def _of(query: Select[Any], table: Table, problem: AttentionProblem, device: str, target: str | None) -> Select[Any]:
+    return _on(_of_problem(query, table, problem), table, device, target)
+
+
+def _of_problem(query: Select[Any], table: Table, problem: AttentionProblem) -> Select[Any]:
+    return query.join(problems, problems.c.id == table.c.problem_id).where(problems.c.key == problem.key)
+
+
+def _on(query: Select[Any], table: Table, device: str, target: str | None) -> Select[Any]:
+    query = query.join(devices, devices.c.id == table.c.device_id).where(devices.c.name == device)
+    return query if target is None else query.where(devices.c.target_kind == target_kind(target))
