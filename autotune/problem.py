@@ -150,10 +150,22 @@ def parse_shape(text: str) -> Tuple[int, ...]:
     parts = [part.strip(" ") for part in text.split(",")]
     if len(parts) not in (4, 5):
         raise ProblemError(f"shape {text[:60]!r} has {len(parts)} number(s); write it as {SHAPE_FORM}", field="shape")
-    for part in parts:
-        if not (part.isascii() and part.isdigit() and len(part) <= 12):
-            raise ProblemError(f"shape: {part[:30]!r} is no whole number; write it as {SHAPE_FORM}", field="shape")
-    return tuple(int(part) for part in parts)
+    return tuple(_whole_number("shape", part, SHAPE_FORM) for part in parts)
+
+
+def parse_window(name: str, text: str) -> Tuple[int, int]:
+    """``"511,0"`` to (prev, next); ``name`` is the parameter it was given for. Raises ProblemError."""
+    parts = [part.strip(" ") for part in text.split(",")]
+    form = "two whole numbers prev,next, for example 511,0"
+    if len(parts) != 2:
+        raise ProblemError(f"{name} {text[:60]!r} has {len(parts)} number(s); write it as {form}", field=name)
+    return (_whole_number(name, parts[0], form), _whole_number(name, parts[1], form))
+
+
+def _whole_number(name: str, part: str, form: str) -> int:
+    if not (part.isascii() and part.isdigit() and len(part) <= 12):
+        raise ProblemError(f"{name}: {part[:30]!r} is no whole number; write it as {form}", field=name)
+    return int(part)
 
 
 def _window(name: str, value: Any) -> Tuple[int, int] | None:
