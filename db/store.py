@@ -183,7 +183,8 @@ def _problem_id(connection: Connection, problem: AttentionProblem) -> int:
 
 
 def _count(connection: Connection, table: Table) -> int:
-    return connection.execute(select(func.count()).select_from(table)).scalar_one()
+    count: int = connection.execute(select(func.count()).select_from(table)).scalar_one()
+    return count
 
 
 def _of(query: Select[Any], table: Table, problem: AttentionProblem, device: str, target: str | None) -> Select[Any]:

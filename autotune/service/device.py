@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from autotune.errors import UnknownName
 from autotune.hardware import Hardware
+from autotune.outcome import BestPlan
 from autotune.plan import TilingPlan
 from autotune.problem import AttentionProblem
 
@@ -30,6 +31,10 @@ class Device:
     def targets(self) -> tuple[str, ...]:
         """The names of the targets that time this chip, e.g. ``("emulated:Ascend910A",)``."""
         return tuple(self.fingerprints)
+
+    def is_stale(self, best: BestPlan) -> bool:
+        """Whether the result is not what this machine would find today; of a target it does not have, nobody knows."""
+        return self.fingerprints.get(best.target, best.fingerprint) != best.fingerprint
 
 
 Devices = Mapping[str, Device]

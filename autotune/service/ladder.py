@@ -1,0 +1,162 @@
+"""The ladder of answers: the exact problem's plan, the nearest one's, the default strategy's; never an illegal plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, replace
+from math import dist, log2
+from typing import Any, Protocol
+
+from autotune.errors import PlanError, PlanRejected, UnknownName
+from autotune.outcome import MEASURED, BestPlan
+from autotune.plan import TilingPlan, pad
+from autotune.problem import AttentionProblem
+from autotune.service.device import Device
+from autotune.strategies.core_split import complete
+from autotune.strategies.registry import TilingStrategy
+
+RUNGS = EXACT, NEAREST, DEFAULT = ("exact", "nearest", "default")
+"""In the order they are tried."""
+
+DEFAULT_STRATEGY = "sparse"
+
+MAX_DISTANCE = 3.0
+"""How far a neighbour may be, in doublings: 4 times in both lengths (2.83) is near, 8 times is the limit in one."""
+
+
+class Bests(Protocol):
+    """The part of the store that the ladder reads; ``autotune.db.store.Store`` has it."""
+
+    def best(self, problem: AttentionProblem, device: str, target: str | None = None) -> BestPlan | None:
+        """The best plan of exactly this problem."""
+        ...
+
+    def similar(self, problem: AttentionProblem, device: str, target: str | None = None) -> list[BestPlan]:
+        """The best plans of problems that differ in their shape alone."""
+        ...
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A plan that is legal for ``problem`` on ``device`` (a hardware name), and the result it rests on.
+
+    source: the stored result, of the very problem when ``match`` is exact; None for the default plan.
+    distance: doublings between the two problems (``distance``); None for the default plan.
+    """
+
+    problem: AttentionProblem
+    device: str
+    plan: TilingPlan
+    match: str
+    source: BestPlan | None = None
+    distance: float | None = None
+    stale: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """The body of ``/best``; times in microseconds, None where nobody timed it."""
+        own = self.source if self.match == EXACT else None
+        return {
+            "problem": self.problem.to_json(),
+            "device": self.device,
+            "plan": self.plan.tiling(self.problem)._asdict() | self.plan.to_json(),
+            "time_us": own and own.timing.time_us,
+            "default_time_us": own and own.default_time_us,
+            "speedup_over_default": own and own.speedup_over_default,
+            "match": self.match,
+            "distance": self.distance,
+            "stale": self.stale,
+            **_evidence(self.source),
+        }
+
+
+def answer(
+    problem: AttentionProblem,
+    device: Device,
+    store: Bests,
+    allow: Collection[str] = RUNGS,
+    target: str | None = None,
+) -> Answer | None:
+    """The answer of the first allowed rung that has a legal plan, in the order of RUNGS; None when none has.
+
+    target: narrows the stored results to its kind. Raises StoreError.
+    """
+    for name, rung in _LADDER.items():
+        found = rung(problem, device, store, target) if name in allow else None
+        if found is not None:
+            return found
+    return None
+
+
+def distance(one: AttentionProblem, other: AttentionProblem) -> float:
+    """Doublings between two problems: Euclidean over log2 of batch * heads, of Nq and of N."""
+    return dist(*((log2(problem.heads_total), log2(problem.Nq), log2(problem.N)) for problem in (one, other)))
+
+
+def _exact(problem: AttentionProblem, device: Device, store: Bests, target: str | None) -> Answer | None:
+    best = store.best(problem, device.hardware.name, target)
+    if best is None or not _legal(problem, best.plan, device):
+        return None
+    return Answer(problem, device.hardware.name, best.plan, EXACT, best, 0.0, device.is_stale(best))
+
+
+def _nearest(problem: AttentionProblem, device: Device, store: Bests, target: str | None) -> Answer | None:
+    for best in _neighbours(problem, store.similar(problem, device.hardware.name, target)):
+        plan = _transferred(problem, best.plan, device)
+        if plan is not None:
+            far = distance(problem, best.problem)
+            return Answer(problem, device.hardware.name, plan, NEAREST, best, far, device.is_stale(best))
+    return None
+
+
+def _default(problem: AttentionProblem, device: Device, store: Bests, target: str | None) -> Answer | None:
+    for plan in TilingStrategy.from_strategy_name(DEFAULT_STRATEGY)().plans(problem, device.hardware):
+        if _legal(problem, plan, device):
+            return Answer(problem, device.hardware.name, plan, DEFAULT)
+    return None
+
+
+Rung = Callable[[AttentionProblem, Device, Bests, "str | None"], "Answer | None"]
+_LADDER: dict[str, Rung] = dict(zip(RUNGS, (_exact, _nearest, _default), strict=True))
+
+
+def _neighbours(problem: AttentionProblem, bests: Iterable[BestPlan]) -> list[BestPlan]:
+    """Those within MAX_DISTANCE whose heads fill as many 16-wide tiles, nearest first, measured before emulated."""
+    near = [
+        best
+        for best in bests
+        if pad(best.problem.head_dim) == pad(problem.head_dim) and distance(problem, best.problem) <= MAX_DISTANCE
+    ]
+    return sorted(near, key=lambda b: (distance(problem, b.problem), b.timing.kind != MEASURED, b.problem.key))
+
+
+def _transferred(problem: AttentionProblem, plan: TilingPlan, device: Device) -> TilingPlan | None:
+    """The plan cut to the problem's padded lengths, its cores split anew; None where it is not legal."""
+    cut = replace(plan, Br=min(plan.Br, pad(problem.Nq)), Bc=min(plan.Bc, pad(problem.N)))
+    try:
+        fitted = complete(cut, problem, device.hardware)
+    except (PlanRejected, PlanError, UnknownName):  # e.g. the split rule of an extension that is not installed here
+        return None
+    return fitted if _legal(problem, fitted, device) else None
+
+
+def _legal(problem: AttentionProblem, plan: TilingPlan, device: Device) -> bool:
+    try:
+        device.check(problem, plan)
+    except PlanRejected:
+        return False
+    return True
+
+
+def _evidence(source: BestPlan | None) -> dict[str, Any]:
+    if source is None:
+        return dict.fromkeys(("kind", "clock", "matched_shape", "matched_time_us", "provenance", "revision"))
+    return {
+        "kind": source.timing.kind,
+        "clock": source.timing.clock,
+        "matched_shape": list(source.problem.shape),
+        "matched_time_us": source.timing.time_us,
+        "provenance": {
+            name: getattr(source, name) for name in ("target", "fingerprint", "trials", "sweep", "measured_at")
+        },
+        "revision": source.revision,
+    }

@@ -1,0 +1,1 @@
+"""Pages for people: server-made HTML that loads nothing from elsewhere."""
