@@ -12,7 +12,10 @@ from autotune.plan import TilingPlan
 from autotune.problem import AttentionProblem
 
 Check = Callable[[AttentionProblem, TilingPlan], None]
-"""Legality: returns when the kernel can execute the plan on the problem exactly, raises PlanRejected when it cannot."""
+"""Legality: returns when the kernel can execute the plan on the problem exactly, raises PlanRejected when it cannot.
+
+The plan's core split has its rule and block_num; its ``work`` may be empty.
+"""
 
 
 @dataclass(frozen=True)

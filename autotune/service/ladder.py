@@ -109,7 +109,7 @@ def _nearest(problem: AttentionProblem, device: Device, store: Bests, target: st
 
 
 def _default(problem: AttentionProblem, device: Device, store: Bests, target: str | None) -> Answer | None:
-    for plan in TilingStrategy.from_strategy_name(DEFAULT_STRATEGY)().plans(problem, device.hardware):
+    for plan in TilingStrategy.from_strategy_name(DEFAULT_STRATEGY).plans(problem, device.hardware):
         if _legal(problem, plan, device):
             return Answer(problem, device.hardware.name, plan, DEFAULT)
     return None

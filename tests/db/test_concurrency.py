@@ -1,0 +1,83 @@
+"""Several processes and threads on one file: no update is lost, and the best never gets worse."""
+
+import multiprocessing
+import random
+import threading
+from dataclasses import replace
+
+import pytest
+
+from autotune.db.store import Store
+
+PUBLISHERS = 4
+ROUNDS = 30
+
+
+def times_of(publisher):
+    """Descending on the whole and noisy, so that publishers overtake one another: unsorted microseconds."""
+    randomness = random.Random(publisher)
+    return [1000.0 - 10 * step + randomness.uniform(0, 40) for step in range(ROUNDS)]
+
+
+def publish_all(url, best, publisher, barrier):
+    barrier.wait(60)
+    store = Store.open(url)  # the first one in makes the tables
+    for time_us in times_of(publisher):
+        store.publish(replace(best, timing=replace(best.timing, time_us=time_us), sweep=f"sweep-{publisher}"))
+    store.close()
+
+
+def check(url, best):
+    store = Store.open(url, create=False)
+    history = [each.timing.time_us for each in store.history(best.problem, best.device)]
+    assert all(later < earlier for earlier, later in zip(history, history[1:], strict=False))
+    fastest = min(time_us for publisher in range(PUBLISHERS) for time_us in times_of(publisher))
+    assert store.best(best.problem, best.device).timing.time_us == history[-1] == fastest
+
+
+@pytest.fixture
+def processes():
+    return multiprocessing.get_context("spawn")
+
+
+def test_processes_lose_no_update_and_agree_on_the_first_migration(url, best, processes):
+    barrier = processes.Barrier(PUBLISHERS)
+    workers = [processes.Process(target=publish_all, args=(url, best, k, barrier)) for k in range(PUBLISHERS)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(120)
+    assert [worker.exitcode for worker in workers] == [0] * PUBLISHERS
+    check(url, best)
+
+
+def test_threads_on_one_store_lose_no_update(url, best):
+    store = Store.open(url)
+    seen = []
+
+    def publish(publisher):
+        for time_us in times_of(publisher):
+            store.publish(replace(best, timing=replace(best.timing, time_us=time_us)))
+
+    def watch():
+        while any(worker.is_alive() for worker in workers):
+            found = store.best(best.problem, best.device)
+            seen.append(found.timing.time_us if found else float("inf"))
+
+    workers = [threading.Thread(target=publish, args=(k,)) for k in range(PUBLISHERS)]
+    for worker in workers:
+        worker.start()
+    watch()
+    assert seen == sorted(seen, reverse=True)  # a reader never saw the best get worse
+    check(url, best)
+
+
+def test_one_plan_is_recorded_once_by_racing_threads(url, trial):
+    store = Store.open(url)
+    won = []
+    workers = [threading.Thread(target=lambda: won.append(store.record(trial))) for _ in range(8)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert sorted(won) == [False] * 7 + [True]
