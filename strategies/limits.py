@@ -1,0 +1,79 @@
+"""What a block needs of each on-chip memory, at least: the filter before anything is compiled.
+
+These are necessary conditions of our forward kernel, kept low on purpose: a plan that breaks one cannot run, a plan
+that keeps them all is still checked byte by byte when its kernel is recorded. Sizes in bytes; fp16 has 2, fp32 has 4.
+
+Source: the arithmetic of davinci_timing.md section 4 (generic constraints), without everything that a kernel can
+avoid by working in slices; 16 x 16 x 16 cube tiles and operand places after tik_api.md 1.1 and 1.6.
+Standard library only, Python 3.8 syntax.
+"""
+
+from __future__ import annotations
+
+from typing import Callable, NamedTuple, Tuple
+
+from autotune.hardware import Hardware
+from autotune.plan import TILE, pad
+from autotune.problem import AttentionProblem
+
+FP16, FP32 = 2, 4
+
+
+class Block(NamedTuple):
+    """Rows of a block, padded head dimension, and how many K/V buffers there are."""
+
+    Br: int
+    Bc: int
+    head_dim: int
+    buffers: int
+
+
+class BrokenLimit(NamedTuple):
+    """A memory that is too small, with the bytes a block needs at least and the bytes there are."""
+
+    memory: str
+    needed_bytes: int
+    available_bytes: int
+
+    def __str__(self) -> str:
+        return f"{self.memory} needs at least {self.needed_bytes} bytes, has {self.available_bytes}"
+
+
+def ub_bytes(block: Block) -> int:
+    """S in fp16 for the whole block, one 16-key slice of it in fp32, running maximum and sum of each row in fp32."""
+    return FP16 * block.Br * block.Bc + FP32 * TILE * block.Br + 2 * FP32 * block.Br
+
+
+def l1_bytes(block: Block) -> int:
+    """Q, P, and K and V in each of their buffers, all fp16."""
+    operands = block.Br * block.head_dim + block.Br * block.Bc + 2 * block.buffers * block.Bc * block.head_dim
+    return FP16 * operands
+
+
+def l0_operand_bytes(block: Block) -> int:
+    """L0A or L0B: one strip of 16 rows of Q or K in fp16."""
+    return FP16 * TILE * block.head_dim
+
+
+def l0c_bytes(block: Block) -> int:
+    """One strip of S, Br rows by 16 keys, in fp32."""
+    return FP32 * TILE * block.Br
+
+
+LIMITS: Tuple[Tuple[str, str, Callable[[Block], int]], ...] = (
+    ("UB", "ub_bytes", ub_bytes),
+    ("L1", "l1_bytes", l1_bytes),
+    ("L0A", "l0a_bytes", l0_operand_bytes),
+    ("L0B", "l0b_bytes", l0_operand_bytes),
+    ("L0C", "l0c_bytes", l0c_bytes),
+)
+"""Memory, the field of Hardware that has its size, and the bytes a block needs of it at least."""
+
+
+def broken(
+    problem: AttentionProblem, Br: int, Bc: int, hardware: Hardware, double_buffer: bool = False
+) -> Tuple[BrokenLimit, ...]:
+    """The limits that blocks of Br x Bc break, none where they may fit. A memory of size 0 sets no limit."""
+    block = Block(Br, Bc, pad(problem.head_dim), 2 if double_buffer else 1)
+    needs = ((memory, needed(block), getattr(hardware, size)) for memory, size, needed in LIMITS)
+    return tuple(BrokenLimit(*need) for need in needs if need[2] and need[1] > need[2])
