@@ -179,7 +179,8 @@ def _keys(connection: Connection, problem: AttentionProblem, device: str, target
 
 def _problem_id(connection: Connection, problem: AttentionProblem) -> int:
     connection.execute(insert(problems).values(problem_row(problem)).on_conflict_do_nothing())
-    return connection.scalars(select(problems.c.id).where(problems.c.key == problem.key)).one()
+    number: int = connection.scalars(select(problems.c.id).where(problems.c.key == problem.key)).one()
+    return number
 
 
 def _count(connection: Connection, table: Table) -> int:

@@ -123,19 +123,22 @@ def _refused_by_http(_request: Request, error: Exception) -> Response:
 
 
 _SENTENCES = {
-    "extra_forbidden": "{field} is no parameter of this address; the parameters are "
-    + ", ".join(BestQuery.model_fields),
+    "extra_forbidden": "{field} is no parameter of this address; they are " + ", ".join(BestQuery.model_fields),
     "missing": "{field} is missing",
+    "bool_parsing": "{field} must be true or false",
 }
 
 
 def _refused_by_model(_request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    first = error.errors()[0]
-    field = str(first["loc"][-1])[:60]
-    return _error(
-        422, _SENTENCES.get(first["type"], "{field}: {message}").format(field=field, message=first["msg"]), field
-    )
+    # A misspelt name first: it explains why another is missing.
+    faults = sorted(error.errors(), key=lambda fault: str(fault["type"]) != "extra_forbidden")
+    fields = [str(fault["loc"][-1])[:60] for fault in faults]
+    sentences = [
+        _SENTENCES.get(fault["type"], "{field}: {message}").format(field=field, message=fault["msg"])
+        for field, fault in zip(fields, faults, strict=True)
+    ]
+    return _error(422, "; ".join(sentences[:3]), fields[0])
 
 
 _ERROR_HANDLERS = {
@@ -153,6 +156,6 @@ _BEST_RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {"model": AnswerBody, "description": "A plan, and the rung of the ladder it comes from"},
     304: {"description": "The answer is still the one that If-None-Match names"},
     404: _PROBLEM | {"description": "No allowed rung has a legal plan"},
-    422: _PROBLEM | {"description": "A parameter is wrong; ``field`` names it"},
+    422: _PROBLEM | {"description": "A parameter is wrong; its name is in field"},
     503: _PROBLEM | {"description": "The database cannot be read"},
 }

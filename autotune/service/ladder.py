@@ -54,19 +54,27 @@ class Answer:
 
     def to_json(self) -> dict[str, Any]:
         """The body of ``/best``; times in microseconds, None where nobody timed it."""
-        own = self.source if self.match == EXACT else None
+        source, own = self.source, self.source if self.match == EXACT else None
         return {
             "problem": self.problem.to_json(),
             "device": self.device,
             "plan": self.plan.tiling(self.problem)._asdict() | self.plan.to_json(),
             "time_us": own and own.timing.time_us,
+            "kind": source and source.timing.kind,
+            "clock": source and source.timing.clock,
             "default_time_us": own and own.default_time_us,
             "speedup_over_default": own and own.speedup_over_default,
             "match": self.match,
             "distance": self.distance,
+            "matched_shape": source and list(source.problem.shape),
+            "matched_time_us": source and source.timing.time_us,
             "stale": self.stale,
-            **_evidence(self.source),
+            "provenance": source and {name: getattr(source, name) for name in _PROVENANCE},
+            "revision": source and source.revision,
         }
+
+
+_PROVENANCE = ("target", "fingerprint", "trials", "sweep", "measured_at")
 
 
 def answer(
@@ -145,18 +153,3 @@ def _legal(problem: AttentionProblem, plan: TilingPlan, device: Device) -> bool:
     except PlanRejected:
         return False
     return True
-
-
-def _evidence(source: BestPlan | None) -> dict[str, Any]:
-    if source is None:
-        return dict.fromkeys(("kind", "clock", "matched_shape", "matched_time_us", "provenance", "revision"))
-    return {
-        "kind": source.timing.kind,
-        "clock": source.timing.clock,
-        "matched_shape": list(source.problem.shape),
-        "matched_time_us": source.timing.time_us,
-        "provenance": {
-            name: getattr(source, name) for name in ("target", "fingerprint", "trials", "sweep", "measured_at")
-        },
-        "revision": source.revision,
-    }

@@ -39,7 +39,7 @@ def _operation(method: str, path: str, operation: Mapping[str, Any]) -> str:
 
 def _parameter(parameter: Mapping[str, Any]) -> tuple[str, str, str]:
     schema = parameter["schema"]
-    default = "required" if parameter["required"] else str(schema.get("default", ""))
+    default = "required" if parameter["required"] else str(schema.get("default", "")).lower()
     values = ", ".join(schema.get("enum", [])) or parameter.get("description") or schema.get("type", "")
     return parameter["name"], default, values
 

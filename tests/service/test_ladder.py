@@ -1,0 +1,244 @@
+"""Which rung answers, and with what; figures worked out by hand."""
+
+import math
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from autotune.errors import PlanRejected
+from autotune.outcome import MEASURED
+from autotune.plan import CoreSplit, TilingPlan
+from autotune.problem import AttentionProblem
+from autotune.service.ladder import RUNGS, answer, distance
+
+
+def test_an_exact_match_is_what_was_stored(best, device, store):
+    store.publish(best)
+    found = answer(best.problem, device, store)
+    assert found.to_json() == {
+        "problem": {
+            "op": "flash_attention",
+            "shape": [2, 16, 1024, 1024, 64],
+            "dtype": "float16",
+            "attn_mask": "none",
+            "dropout": False,
+            "alibi": False,
+            "window": None,
+            "block_window": None,
+            "high_precision": False,
+        },
+        "device": "Ascend910A",
+        "plan": {
+            "Br": 128,
+            "last_Br": 128,
+            "Bc": 256,
+            "last_Bc": 256,
+            "Tr": 8,
+            "Tc": 4,
+            "core_split": {"rule": "balanced", "block_num": 32},
+            "double_buffer": False,
+            "strategy": "lattice",
+        },
+        "time_us": 200.0,
+        "kind": "emulated",
+        "clock": "model-1",
+        "default_time_us": 250.0,
+        "speedup_over_default": 1.25,
+        "match": "exact",
+        "distance": 0.0,
+        "matched_shape": [2, 16, 1024, 1024, 64],
+        "matched_time_us": 200.0,
+        "stale": False,
+        "provenance": {
+            "target": "emulated:Ascend910A",
+            "fingerprint": "f1",
+            "trials": 60,
+            "sweep": "sweep-1",
+            "measured_at": "2026-12-01T02:13:44Z",
+        },
+        "revision": 1,
+    }
+
+
+def test_the_nearest_plan_is_worked_out_for_the_problem_asked_about(best, device, store):
+    store.publish(best)
+    body = answer(best.problem.with_shape((1, 6, 1000, 300, 64)), device, store).to_json()
+    assert body["match"] == "nearest"
+    assert body["distance"] == pytest.approx(
+        math.sqrt(math.log2(32 / 6) ** 2 + math.log2(1024 / 1000) ** 2 + math.log2(1024 / 300) ** 2)
+    )
+    assert body["plan"] == {
+        "Br": 128,
+        "last_Br": 1000 - 7 * 128,
+        "Bc": 256,
+        "last_Bc": 300 - 256,
+        "Tr": 8,
+        "Tc": 2,
+        "core_split": {"rule": "balanced", "block_num": 32},  # 6 heads of 8 row blocks: more than the cores
+        "double_buffer": False,
+        "strategy": "lattice",
+    }
+
+
+def test_a_borrowed_plan_uses_no_more_cores_than_there_are_row_blocks(best, device, store):
+    store.publish(best)
+    plan = answer(best.problem.with_shape((1, 5, 512, 1024, 64)), device, store).plan
+    assert plan.core_split == CoreSplit("balanced", 20)  # 5 heads of 4 row blocks
+
+
+def test_a_borrowed_time_is_never_the_problems_own(best, device, store):
+    store.publish(best)
+    body = answer(best.problem.with_shape((2, 16, 2048, 1024, 64)), device, store).to_json()
+    assert (body["match"], body["distance"]) == ("nearest", 1.0)
+    assert [body[name] for name in ("time_us", "default_time_us", "speedup_over_default")] == [None, None, None]
+    assert (body["matched_shape"], body["matched_time_us"]) == ([2, 16, 1024, 1024, 64], 200.0)
+    assert (body["kind"], body["clock"], body["revision"]) == ("emulated", "model-1", 1)
+
+
+def test_a_borrowed_plan_is_cut_to_the_padded_lengths(best, device, store, at_shape):
+    store.publish(at_shape(best, 2, 16, 128, 128, 64, plan=TilingPlan(128, 128, CoreSplit("even", 32))))
+    plan = answer(best.problem.with_shape((2, 16, 40, 100, 64)), device, store).plan
+    assert (plan.Br, plan.Bc) == (48, 112)
+    assert plan.core_split.block_num == 32  # 32 heads of one row block
+
+
+def test_the_nearest_of_several_answers(best, device, store, at_shape):
+    shapes = [(2, 16, 4096, 1024, 64), (2, 16, 512, 1024, 64), (2, 16, 1024, 8192, 64)]
+    for shape in shapes:
+        store.publish(at_shape(best, *shape))
+    found = answer(best.problem, device, store)
+    assert found.source.problem.shape == shapes[1]
+    assert found.distance == 1.0
+
+
+def test_at_one_distance_a_measured_plan_comes_first(best, device, store, at_shape):
+    store.publish(at_shape(best, 2, 16, 512, 1024, 64))
+    measured = replace(best.timing, kind=MEASURED, time_us=900.0)
+    store.publish(at_shape(best, 2, 16, 2048, 1024, 64, target="cann:0", timing=measured))
+    assert answer(best.problem, device, store).source.target == "cann:0"
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [
+        ((1, 32, 1024, 1024, 64), 0.0),
+        ((2, 16, 2048, 1024, 64), 1.0),
+        ((2, 16, 4096, 4096, 64), math.sqrt(8)),
+        ((1, 4, 1024, 1024, 64), 3.0),
+        ((1, 4, 1024, 2048, 64), math.sqrt(10)),
+    ],
+)
+def test_distance_counts_doublings_and_has_a_limit(best, device, store, shape, expected):
+    store.publish(best)
+    problem = best.problem.with_shape(shape)
+    assert distance(problem, best.problem) == pytest.approx(expected)
+    assert distance(best.problem, problem) == pytest.approx(expected)
+    assert answer(problem, device, store).match == ("nearest" if expected <= 3.0 else "default")
+
+
+@pytest.mark.parametrize(("head_dim", "match"), [(64, "nearest"), (50, "nearest"), (48, "default"), (65, "default")])
+def test_a_neighbour_has_as_many_tiles_in_its_heads(best, device, store, head_dim, match):
+    store.publish(best)
+    assert answer(best.problem.with_shape((2, 16, 2048, 1024, head_dim)), device, store).match == match
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"attn_mask": "causal"},
+        {"dropout": True},
+        {"alibi": True},
+        {"window": (511, 0)},
+        {"block_window": (7, 0)},
+        {"high_precision": True},
+        {"op": "flash_attention_grad"},
+        {"dtype": "bfloat16"},
+    ],
+)
+def test_another_kind_of_problem_is_no_neighbour(best, device, store, change):
+    store.publish(best)
+    assert answer(replace(best.problem, **change), device, store).match == "default"
+
+
+def test_the_default_is_the_sparse_plan_without_a_time(best, device, store):
+    body = answer(AttentionProblem.of((1, 3, 300, 200, 80)), device, store).to_json()
+    assert body["match"] == "default"
+    plan = body["plan"]
+    assert (plan["strategy"], plan["Br"], plan["Bc"]) == ("sparse", 128, 128)
+    assert (plan["last_Br"], plan["last_Bc"], plan["Tr"], plan["Tc"]) == (300 - 256, 200 - 128, 3, 2)
+    assert plan["core_split"]["block_num"] == 9
+    unknown = {
+        name: value for name, value in body.items() if name not in ("problem", "device", "plan", "match", "stale")
+    }
+    assert set(unknown.values()) == {None}
+    assert body["stale"] is False
+
+
+def test_an_illegal_plan_is_never_served(best, device, store, at_shape):
+    too_big = TilingPlan(512, 512, CoreSplit("even", 32))  # 4 * 512 * 512 bytes of 256 KiB
+    store.publish(replace(best, plan=too_big))
+    store.publish(at_shape(best, 2, 16, 1024, 2048, 64, plan=too_big))
+    assert answer(best.problem, device, store).match == "default"
+    store.publish(at_shape(best, 2, 16, 4096, 1024, 64))
+    found = answer(best.problem, device, store)
+    assert (found.match, found.distance) == ("nearest", 2.0)  # not the illegal one at distance 1
+
+
+def test_the_split_of_an_extension_that_is_missing_here(best, device, store, at_shape):
+    store.publish(at_shape(best, 2, 16, 512, 1024, 64, plan=TilingPlan(64, 64, CoreSplit("theirs", 4))))
+    assert answer(best.problem, device, store).match == "default"
+
+
+def test_no_legal_plan_at_all(best, device, store):
+    def nothing(problem, plan):
+        raise PlanRejected("nothing fits")
+
+    store.publish(best)
+    assert answer(best.problem, replace(device, check=nothing), store) is None
+
+
+def test_rungs_can_be_forbidden(best, device, store):
+    store.publish(best)
+    other = best.problem.with_shape((2, 16, 2048, 1024, 64))
+
+    def matches(problem, *allow):
+        found = answer(problem, device, store, allow)
+        return found and found.match
+
+    assert matches(best.problem, "default", "exact") == "exact"  # the order is the ladder's
+    assert matches(best.problem, "default") == "default"
+    assert matches(best.problem, "nearest", "default") == "default"  # a problem is not its own neighbour
+    assert matches(other, "exact") is None
+    assert matches(other, "exact", "default") == "default"
+    assert matches(other, *RUNGS) == "nearest"
+
+
+def test_a_target_narrows_to_its_kind(best, device, store):
+    timing = replace(best.timing, kind=MEASURED, time_us=900.0)
+    store.publish(best)
+    store.publish(replace(best, target="cann:0", timing=timing))
+    assert answer(best.problem, device, store).source.target == "cann:0"
+    assert answer(best.problem, device, store, target="emulated:Ascend910A").source.target == "emulated:Ascend910A"
+
+
+def test_a_stale_result_still_answers_and_says_so(best, device, store):
+    store.publish(replace(best, fingerprint="f0"))
+    found = answer(best.problem, device, store)
+    assert (found.match, found.stale) == ("exact", True)
+    near = answer(best.problem.with_shape((2, 16, 2048, 1024, 64)), device, store)
+    assert (near.match, near.stale) == ("nearest", True)
+
+
+def test_a_result_of_a_target_that_is_not_here_is_not_called_stale(best, device, store):
+    store.publish(replace(best, target="cann:0", fingerprint="cann-8.5"))
+    assert answer(best.problem, device, store).stale is False
+
+
+def test_it_imports_no_web_framework_and_no_search():
+    code = (
+        "import sys, autotune.service.ladder as _; print(sorted({'fastapi', 'optuna', 'pydantic'} & set(sys.modules)))"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
