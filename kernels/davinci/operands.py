@@ -1,0 +1,135 @@
+"""Operands of a running program: symbolic accesses to numpy views, and results back to memory with one rounding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from autotune.kernels.davinci.errors import OutOfBounds, TikError
+from autotune.kernels.davinci.expr import Evaluator, Expr, Registers, evaluator
+from autotune.kernels.davinci.half import round_half
+from autotune.kernels.davinci.memory import GM, Buffer
+from autotune.kernels.davinci.program import Access, Instruction
+
+Array = np.ndarray
+Store = Callable[[Array, Any], None]
+
+
+def storage(buffer: Buffer) -> Array:
+    """A buffer's host memory. Raises TikError for a GM tensor that nobody fed."""
+    if buffer.scope != GM:
+        return buffer.allocate()
+    if buffer.array is None:
+        raise TikError(f"GM tensor {buffer.name} is used but is no input, output or workspace", buffer.where)
+    return buffer.array
+
+
+def flat(buffer: Buffer, dtype: str) -> Array:
+    """All of a buffer as elements of one type."""
+    array, wanted = storage(buffer), buffer.numpy_dtype(dtype)
+    return array if array.dtype == wanted else array.view(wanted)
+
+
+def always(value: Any) -> Evaluator:
+    """A number or a function of the registers as a function of the registers."""
+    return value if callable(value) else (lambda r: value)
+
+
+def getter(value: Any) -> Evaluator:
+    """A number or Expr as a function of the registers."""
+    return always(evaluator(value))
+
+
+def bind(access: Access, instruction: Instruction) -> tuple[bool, Any]:
+    """(True, the operand's array) where its place is constant, else (False, a function of the registers).
+
+    The array is None where the operand has no elements. Raises OutOfBounds, now or when the function is called.
+    """
+    array, dtype = storage(access.buffer), access.buffer.numpy_dtype(access.dtype)
+    item = dtype.itemsize
+
+    def build(at: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array | None:
+        if 0 in shape:
+            return None
+        try:
+            return np.ndarray(shape, dtype, array, at * item, strides)
+        except (TypeError, ValueError) as error:
+            raise OutOfBounds(
+                f"{instruction.row.name}: {' x '.join(map(str, shape))} elements from element {at} on reach beyond "
+                f"{access.buffer}, which has {array.size * array.itemsize // item}",
+                instruction.where,
+            ) from error
+
+    offset = evaluator(access.offset)
+    if not any(isinstance(number, Expr) for number in (*access.shape, *access.strides)):
+        shape, strides = access.shape, tuple(stride * item for stride in access.strides)
+        if not callable(offset):
+            return True, build(offset, shape, strides)
+        place = offset
+        return False, lambda r: build(place(r), shape, strides)
+    place, sizes, steps = always(offset), [*map(getter, access.shape)], [*map(getter, access.strides)]
+
+    def view(r: Registers) -> Array | None:
+        shape = tuple(max(int(size(r)), 0) for size in sizes)
+        return build(place(r), shape, tuple(step(r) * item for step in steps))
+
+    return False, view
+
+
+def same_place(a: Access, b: Access) -> bool:
+    """Whether two accesses touch the same elements in the same order."""
+    pairs = zip((a.offset, *a.shape, *a.strides), (b.offset, *b.shape, *b.strides))
+    return a.dtype == b.dtype and len(a.shape) == len(b.shape) and all(_equal(x, y) for x, y in pairs)
+
+
+def _equal(a: Any, b: Any) -> bool:
+    difference = a - b
+    return isinstance(difference, int) and difference == 0
+
+
+def store_for(instruction: Instruction, access: Access, saturate: bool) -> Store:
+    """How results reach a destination: rounded once to its type, under the instruction's mask."""
+    mask = instruction.mask
+    put: Store = _put
+    if isinstance(mask, np.ndarray) and not instruction.row.reduces:
+        put = _masked(mask)
+    if instruction.row.exact:
+        return put
+    if access.dtype == "float16":
+        return lambda target, values: put(target, round_half(_dense(values), saturate))
+    if access.dtype == "float32":
+        return _saturating(put) if saturate else put
+    return lambda target, values: put(target, _whole(np.asarray(values), target.dtype))
+
+
+def _put(target: Array, values: Any) -> None:
+    np.copyto(target, values, casting="unsafe")
+
+
+def _masked(mask: Array) -> Store:
+    return lambda target, values: np.copyto(target, values, where=mask, casting="unsafe")
+
+
+def _dense(values: Any) -> Array:
+    if isinstance(values, np.ndarray) and values.dtype == np.float32 and values.flags.c_contiguous and values.ndim:
+        return values
+    return np.array(values, np.float32, order="C", ndmin=1)
+
+
+def _saturating(put: Store) -> Store:
+    def store(target: Array, values: Any) -> None:
+        if not np.isfinite(np.add.reduce(values, axis=None)):
+            values = np.nan_to_num(values)
+        put(target, values)
+
+    return store
+
+
+def _whole(values: Array, dtype: np.dtype) -> Array:
+    """Floats to whole numbers of a type: NaN is 0, what is too large becomes the type's limit (tik_api.md 1.13)."""
+    if values.dtype.kind != "f":
+        return values
+    limits = np.iinfo(dtype)
+    return np.clip(np.nan_to_num(values.astype(np.float64)), limits.min, limits.max)

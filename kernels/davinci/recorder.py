@@ -1,0 +1,221 @@
+"""Recording: statements, blocks, lifetimes and the budget of every memory."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from autotune.kernels.davinci.errors import (
+    AlignmentError,
+    CapacityError,
+    DataTypeError,
+    RangeError,
+    ScopeError,
+    ShapeError,
+    TikError,
+    Where,
+)
+from autotune.kernels.davinci.expr import Expr, Value, as_value, describe, is_float, variable
+from autotune.kernels.davinci.memory import GM, MEMORIES, SIZES, UB, Buffer
+from autotune.kernels.davinci.program import Access, Block, Declare, Instruction, Program, Statement
+from autotune.kernels.davinci.tensor import Scalar, Tensor, product, round_to
+
+if TYPE_CHECKING:
+    from autotune.kernels.davinci.isa import Row
+    from autotune.kernels.davinci.soc import SoC
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+
+CORE_REGISTER, ATOMIC_REGISTER = 0, 1
+"""Registers every program has: the index of the running core, and set_atomic_add's mode."""
+
+
+class Frame:
+    """An open block: its statements, the tensors declared in it, and how its loops multiply their buffers."""
+
+    __slots__ = ("block", "buffers", "kind", "loop_threads", "most_threads")
+
+    def __init__(self, kind: str, block: Block, outer: Frame | None, thread_num: int = 1) -> None:
+        self.kind, self.block = kind, block
+        self.buffers: list[Buffer] = []
+        self.loop_threads = thread_num if kind in ("for", "cores") or outer is None else outer.loop_threads
+        self.most_threads = max(thread_num, outer.most_threads) if outer else 1
+
+    @property
+    def copies(self) -> int:
+        """How often a tensor declared here is charged: once, or in a loop with n buffers the largest n around it."""
+        return self.most_threads if self.loop_threads > 1 else 1
+
+
+class Recorder:
+    """Takes down a kernel's statements while its Python runs once."""
+
+    def __init__(self, soc: SoC) -> None:
+        self.program = Program(soc)
+        self.program.registers = 2
+        self.frames = [Frame("kernel", self.program.body, None)]
+        self.used_bytes = dict.fromkeys(MEMORIES, 0)
+        self.program.peak_bytes = dict.fromkeys(MEMORIES, 0)
+
+    def where(self) -> Where:
+        """File and line of the kernel statement that is being recorded."""
+        frame = sys._getframe(1)
+        while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
+            frame = frame.f_back
+        return frame.f_code.co_filename, frame.f_lineno
+
+    def emit(self, statement: Statement) -> None:
+        """Appends a statement to the innermost open block."""
+        self.frames[-1].block.append(statement)
+        self.program.statements += 1
+
+    def instruction(
+        self, row: Row, outputs: tuple[Access, ...], inputs: tuple[Access, ...], immediates: tuple[Any, ...] = ()
+    ) -> None:
+        """Records one call."""
+        self.emit(Instruction(row, outputs, inputs, immediates, self.where()))
+
+    def new_register(self, name: str, dtype: str) -> Expr:
+        """A fresh register as an Expr."""
+        slot = self.program.registers
+        self.program.registers += 1
+        return variable(slot, name, dtype)
+
+    # Blocks.
+
+    def open(self, kind: str, block: Block, thread_num: int = 1) -> None:
+        """Opens a block; what is declared from now on lives in it."""
+        self.frames.append(Frame(kind, block, self.frames[-1], thread_num))
+
+    def close(self) -> None:
+        """Closes the innermost block: its tensors are dead and their bytes are free again."""
+        for buffer in self.frames.pop().buffers:
+            buffer.alive = False
+            self.used_bytes[buffer.scope] -= self._charged(buffer)
+
+    # Tensors.
+
+    def shape(self, shape: Any) -> tuple[Value, ...]:
+        """A shape as a tuple of ints and Exprs. Raises ShapeError."""
+        sizes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+        values = tuple(int(size) if isinstance(size, float) else as_value(size) for size in sizes)
+        if not values or len(values) > 8 or any(not isinstance(v, Expr) and v < 1 for v in values):
+            raise ShapeError(f"a shape has 1 to 8 axes of at least 1, not {list(map(describe, values))}", self.where())
+        return values
+
+    def declare(self, dtype: str, shape: Any, scope: str, name: str, max_bytes: int | None = None) -> Tensor:
+        """A tensor in the innermost block. Raises CapacityError, ShapeError, ScopeError, DataTypeError."""
+        if dtype not in SIZES:
+            raise DataTypeError(f"tensor {name}: no data type {dtype!r}; there are {', '.join(SIZES)}", self.where())
+        sizes = self.shape(shape)
+        elements = product(sizes)
+        if scope == GM:
+            return self._declare_global(dtype, sizes, elements, name)
+        if scope not in MEMORIES:
+            raise ScopeError(f"tensor {name}: no memory is called {scope!r}", self.where())
+        if isinstance(elements, Expr):
+            if max_bytes is None:
+                raise ShapeError(f"tensor {name}: a symbolic shape needs max_mem_size", self.where())
+            elements = max_bytes // SIZES[dtype]
+        frame = self.frames[-1]
+        buffer = Buffer(name, dtype, elements, scope, self.where(), frame.copies)
+        self._charge(buffer)
+        frame.buffers.append(buffer)
+        self.emit(Declare(buffer))
+        return Tensor(self, buffer, dtype, sizes)
+
+    def _declare_global(self, dtype: str, sizes: tuple[Value, ...], elements: Value, name: str) -> Tensor:
+        if any(frame.kind in ("for", "cores") for frame in self.frames):
+            raise ScopeError(f"GM tensor {name} is declared inside a loop", self.where())
+        buffer = Buffer(name, dtype, elements if isinstance(elements, int) else 0, GM, self.where())
+        self.program.global_buffers.append(buffer)
+        return Tensor(self, buffer, dtype, sizes)
+
+    def _charged(self, buffer: Buffer) -> int:
+        alignment = MEMORIES[buffer.scope].alignment
+        if buffer.scope == "local.L0C" and SIZES[buffer.dtype] == 2:
+            alignment = 512
+        return -(-buffer.nbytes // alignment) * alignment * buffer.copies
+
+    def _charge(self, buffer: Buffer) -> None:
+        memory = MEMORIES[buffer.scope]
+        total = memory.size(self.program.soc)
+        used, needed = self.used_bytes[buffer.scope], self._charged(buffer)
+        if used + needed > total:
+            alive = [f"{b.name} {self._charged(b)}" for f in self.frames for b in f.buffers if b.scope == buffer.scope]
+            raise CapacityError(
+                f"{memory.title}: tensor {buffer.name} needs {needed} bytes, {total - used} of {total} are left; "
+                f"alive there: {', '.join(alive) or 'nothing'}",
+                self.where(),
+            )
+        self.used_bytes[buffer.scope] = used + needed
+        self.program.peak_bytes[buffer.scope] = max(self.program.peak_bytes[buffer.scope], used + needed)
+
+    # Checks that every family of calls shares.
+
+    def number(self, name: str, value: Any, low: int, high: int) -> Value:
+        """An int or symbolic number within its range. Raises RangeError."""
+        if isinstance(value, Tensor):
+            value = value.loaded()
+        checked = as_value(value)
+        if isinstance(checked, Expr):
+            return checked
+        if checked != int(checked) or not low <= checked <= high:
+            raise RangeError(f"{name} is {checked}; it must be {low} to {high}", self.where())
+        return int(checked)
+
+    def aligned(self, tensor: Tensor) -> None:
+        """Raises AlignmentError where a constant start address is not aligned to its memory's block."""
+        offset = tensor.offset
+        if not isinstance(offset, int) or tensor.scope == GM:
+            return
+        needed = 32 if tensor.scope in (UB, "local.L1") else 512
+        if offset * SIZES[tensor.dtype] % needed:
+            raise AlignmentError(
+                f"{tensor.name} is addressed at byte {offset * SIZES[tensor.dtype]}, which is no multiple of {needed}",
+                self.where(),
+            )
+
+    def same_dtype(self, api: str, *tensors: Tensor) -> str:
+        """The data type that all operands share. Raises DataTypeError."""
+        if len({tensor.dtype for tensor in tensors}) != 1:
+            raise DataTypeError(
+                f"{api}: operands differ in type: {', '.join(f'{t.name} {t.dtype}' for t in tensors)}", self.where()
+            )
+        return tensors[0].dtype
+
+    def in_scope(self, api: str, scopes: tuple[str, ...], *tensors: Tensor) -> None:
+        """Raises ScopeError where an operand lies in another memory."""
+        for tensor in tensors:
+            if tensor.scope not in scopes:
+                raise ScopeError(f"{api}: {tensor.name} lies in {tensor.scope}, not in {' or '.join(scopes)}", self.where())
+
+    def operand_value(self, api: str, value: Any, dtype: str) -> Value:
+        """A scalar operand of a vector call: an immediate rounded to the type, or a register of that type."""
+        if isinstance(value, Tensor):
+            value = value.loaded()
+        taken = as_value(value)
+        if isinstance(taken, Expr):
+            return taken
+        if dtype not in ("float16", "float32") and is_float(taken) and taken != int(taken):
+            raise DataTypeError(f"{api}: {taken} is no {dtype}", self.where())
+        return round_to(dtype, taken)
+
+    def store_element(self, tensor: Tensor, value: Any) -> None:
+        """Records a scalar store of one element (t[i] = v, t[i].set_as(v))."""
+        from autotune.kernels.davinci.isa import STORE_ELEMENT
+
+        if tensor.scope not in (UB, GM):
+            raise ScopeError(f"a single element of {tensor.name} in {tensor.scope} cannot be stored", self.where())
+        if isinstance(value, Tensor):
+            taken: Value = value.loaded()
+        else:
+            taken = self.operand_value("set_as", value, tensor.dtype)
+        if tensor.dtype == "float16" and isinstance(taken, Expr) and not isinstance(value, (Scalar, Tensor)):
+            raise DataTypeError("an Expr cannot be stored in a float16 element on 910", self.where())
+        self.instruction(STORE_ELEMENT, (tensor.pattern((1,), (1,)),), (), (taken,))
+
+    def fail(self, message: str) -> TikError:
+        """A TikError at the present statement."""
+        return TikError(message, self.where())
