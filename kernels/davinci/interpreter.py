@@ -15,6 +15,7 @@ import numpy as np
 from autotune.kernels.davinci import isa
 from autotune.kernels.davinci.errors import OutOfBounds
 from autotune.kernels.davinci.expr import Evaluator, Expr, Registers, evaluator
+from autotune.kernels.davinci.fusion import ElementCopies, fill_loop, fused
 from autotune.kernels.davinci.memory import GM, poison
 from autotune.kernels.davinci.operands import Array, always, bind, flat, getter, same_place, store_for
 from autotune.kernels.davinci.program import (
@@ -65,7 +66,7 @@ class _Linker:
 
         def run_block(r: Registers) -> Any:
             if not linked:
-                linked.extend(self.link(statement) for statement in block)
+                linked.extend(self.link(statement) for statement in fused(block))
             for step in linked:
                 signal = step(r)
                 if signal:
@@ -74,8 +75,10 @@ class _Linker:
 
         return run_block
 
-    def link(self, statement: Statement) -> Step:
+    def link(self, statement: Statement | ElementCopies) -> Step:
         """One statement as a function."""
+        if isinstance(statement, ElementCopies):
+            return statement.step()
         return _LINKS[type(statement)](self, statement)
 
     def leave(self, statement: Leave) -> Step:
@@ -94,8 +97,11 @@ class _Linker:
         if loop.block_num > 1:
             return body
         start, stop = getter(loop.start), getter(loop.stop)
+        fill = fill_loop(loop)
 
         def run_loop(r: Registers) -> Any:
+            if fill is not None and fill(r):
+                return None
             for index in range(start(r), stop(r)):
                 r[slot] = index
                 signal = body(r)
@@ -149,15 +155,24 @@ class _Linker:
         apply = self._apply(instruction)
         if all(constant for constant, _ in (*targets, *operands)):
             places, values = [place for _, place in targets], [value for _, value in operands]
-            if any(place is None for place in (*places, *values[:arrays])):
+            if _empty(places, values[:arrays]):
                 return lambda r: None
             return lambda r: apply(r, places, values)
         place_of = [always(place) if constant else place for constant, place in targets]
+        if len(targets) == 1 and all(constant and value is not None for constant, value in operands):
+            place, fixed = place_of[0], [value for _, value in operands]
+
+            def step_at(r: Registers) -> None:
+                target = place(r)
+                if target is not None:
+                    apply(r, (target,), fixed)
+
+            return step_at
         value_of = [always(value) if constant else value for constant, value in operands]
 
         def step(r: Registers) -> None:
             places, values = [place(r) for place in place_of], [value(r) for value in value_of]
-            if not any(place is None for place in (*places, *values[:arrays])):
+            if not _empty(places, values[:arrays]):
                 apply(r, places, values)
 
         return step
@@ -210,6 +225,17 @@ _LINKS: dict[type, Callable[[_Linker, Any], Step]] = {
 }
 
 
+
+
+def _empty(places: Sequence[Any], operands: Sequence[Any]) -> bool:
+    """Whether an array operand has no elements, as with a repeat of 0."""
+    for array in places:
+        if array is None:
+            return True
+    for array in operands:
+        if array is None:
+            return True
+    return False
 
 
 def _move_to_global(r: Registers, places: Sequence[Array], values: Sequence[Any]) -> None:

@@ -74,7 +74,7 @@ ROWS = {
         _vector("vrsqrt", _element(semantics.reciprocal_root)),
         _vector("vrec_high_preci", _element(semantics.reciprocal), 10, 5),
         _vector("vconv", semantics.convert),
-        _vector("vector_dup", lambda value: np.asarray(value)),
+        _vector("vector_dup", lambda value: value, exact=True),
         _vector("vcadd", semantics.repeat_sum, 7, 7, reduces=True),
         _vector("vcgadd", semantics.repeat_sum, 7, 1),
         _vector("vcgmax", semantics.repeat_max, 7, 1, exact=True),
@@ -87,7 +87,7 @@ ROWS = {
         Row("mmad", M, CUBE, semantics.mmad, source="davinci_timing.md 2.2"),
         Row("matmul", M, CUBE, semantics.matmul, source="davinci_timing.md 2.4"),
         Row("load2dv1", MTE1, LOAD, semantics.first, exact=True, source="davinci_timing.md 2.3"),
-        Row("store_element", S, SCALAR, lambda value: np.asarray(value), source="davinci_timing.md 2.7"),
+        Row("store_element", S, SCALAR, lambda value: value, source="davinci_timing.md 2.7"),
         Row("set_atomic_add", S, SCALAR, lambda mode: mode, source="tik_api.md 1.15"),
     )
 }
