@@ -212,11 +212,10 @@ def _get(address: Any, query: str, timeout_s: float) -> Any:
     connection = connections[address.scheme](address.hostname, address.port, timeout=timeout_s)
     try:
         connection.request("GET", f"{address.path.rstrip('/')}/best?{query}", headers={"Accept": "application/json"})
-        response = connection.getresponse()
-        body = response.read(MAX_ANSWER_BYTES + 1)
+        with connection.getresponse() as response:
+            return _decoded(response.status, response.read(MAX_ANSWER_BYTES + 1))
     finally:
         connection.close()
-    return _decoded(response.status, body)
 
 
 def _decoded(status: int, body: bytes) -> Any:

@@ -26,8 +26,8 @@ PROBLEM = AttentionProblem.of((1, 1, 4096, 4096, 64))
     ],
 )
 def test_each_memory_is_broken_one_byte_below_its_need(memory: str, size: str, needed: int) -> None:
-    enough = replace(CHIP, **{size: needed})
-    short = replace(CHIP, **{size: needed - 1})
+    enough = Hardware.from_json({**CHIP.to_json(), size: needed})
+    short = Hardware.from_json({**CHIP.to_json(), size: needed - 1})
     assert broken(PROBLEM, 128, 256, enough) == ()
     assert broken(PROBLEM, 128, 256, short) == (BrokenLimit(memory, needed, needed - 1),)
     assert str(broken(PROBLEM, 128, 256, short)[0]) == f"{memory} needs at least {needed} bytes, has {needed - 1}"
