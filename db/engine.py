@@ -29,7 +29,8 @@ _WRITES = "autotune_writes"
 
 def open_engine(path: Path) -> Engine:
     """An engine for the file at ``path``; nothing is read or created before its first connection."""
-    engine = create_engine(URL.create("sqlite", database=str(path)))
+    # Threads bound the number of connections; waiting for a pooled one would only add a second time-out.
+    engine = create_engine(URL.create("sqlite", database=str(path)), max_overflow=-1)
     event.listen(engine, "connect", _prepare)
     event.listen(engine, "begin", _begin)
     return engine
@@ -64,7 +65,7 @@ _SENTENCES = {
     "not a database": "{path} is not a database; name another file with --db",
     "malformed": "the database {path} is damaged ({cause}); restore a copy, or name another file with --db",
     "locked": "the database {path} stayed locked by another process for 5 seconds; try again when it is done",
-    "readonly": "the database {path} cannot be written; give write permission to it and its folder, or name another file",
+    "readonly": "the database {path} cannot be written; give write permission to it and its folder",
     "unable to open": "the database {path} cannot be opened or created; look at the permissions of it and its folder",
 }
 

@@ -13,9 +13,9 @@ URL_FORM = "sqlite:///FILE, for example sqlite:///plans.db or sqlite:////home/me
 MOUNTS = Path("/proc/mounts")
 
 NETWORK_FILE_SYSTEMS = frozenset(
-    "nfs nfs4 cifs smb3 smbfs lustre ceph gpfs beegfs glusterfs afs fuse.sshfs fuse.glusterfs fuse.ceph".split()
+    ("nfs", "nfs4", "cifs", "smb3", "smbfs", "lustre", "ceph", "gpfs", "beegfs", "glusterfs", "afs", "fuse.sshfs")
 )
-"""Where POSIX locks or shared memory cannot be relied on between hosts; SQLite's WAL needs both (sqlite.org/wal.html)."""
+"""Where locks and shared memory do not hold between hosts; SQLite's WAL needs both (sqlite.org/wal.html)."""
 
 
 def database_path(text: str, create: bool) -> Path:

@@ -24,7 +24,7 @@ class BestQuery(BaseModel):
     op: str = Field("flash_attention", json_schema_extra=_one_of(OPS))
     device: str | None = Field(
         None,
-        description="a chip (Ascend910A) or one of its targets (emulated:Ascend910A); the service's first when left out",
+        description="a chip (Ascend910A) or a target (emulated:Ascend910A); the service's first when left out",
     )
     dtype: str = Field("float16", json_schema_extra=_one_of(DTYPES))
     attn_mask: str = Field("none", json_schema_extra=_one_of(ATTN_MASKS))

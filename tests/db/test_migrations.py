@@ -2,6 +2,7 @@
 
 import sqlite3
 
+import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
@@ -73,10 +74,8 @@ def test_a_migration_that_fails_leaves_nothing(tmp_path, url, monkeypatch):
         "    raise KeyError('broken')\n"
     )
     monkeypatch.setattr("autotune.db.upgrade.MIGRATIONS", versions)
-    try:
+    with pytest.raises(KeyError):
         Store.open(url)
-    except KeyError:
-        pass
     assert definitions(tmp_path / "plans.db") == {}
 
 

@@ -9,7 +9,10 @@ from typing import Any
 from fastapi.responses import HTMLResponse
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'"
-_STYLE = "body{font:16px/1.5 sans-serif;max-width:60em;margin:2em auto;padding:0 1em}td,th{text-align:left;padding:.2em 1em .2em 0}"
+_STYLE = (
+    "body{font:16px/1.5 sans-serif;max-width:60em;margin:2em auto;padding:0 1em}"
+    "td,th{text-align:left;padding:.2em 1em .2em 0}"
+)
 
 
 def docs_page(openapi: Mapping[str, Any]) -> HTMLResponse:
@@ -21,8 +24,9 @@ def docs_page(openapi: Mapping[str, Any]) -> HTMLResponse:
         for method, operation in methods.items()
     )
     page = (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style></head>'
-        f'<body><h1>{title}</h1><p>For programs: <a href="openapi.json">openapi.json</a></p>{operations}</body></html>'
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+        f"<style>{_STYLE}</style></head><body><h1>{title}</h1>"
+        f'<p>For programs: <a href="openapi.json">openapi.json</a></p>{operations}</body></html>'
     )
     return HTMLResponse(page, headers={"Content-Security-Policy": _POLICY})
 
