@@ -59,7 +59,8 @@ def _row_block(
 
 def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """A product of fp16 matrices, accumulated in fp32 as the cube does; the order of the sum is the host's."""
-    return a.astype(single) @ b.astype(single)
+    product: np.ndarray = a.astype(single) @ b.astype(single)
+    return product
 
 
 def _addend(case: Case, given: Inputs) -> np.ndarray:
