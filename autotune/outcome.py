@@ -85,7 +85,8 @@ def outcome_from_json(value: Mapping[str, Any]) -> Outcome:
     fields = {name: item for name, item in value.items() if name != "status"}
     if value["status"] == "timed":
         return Timed(**{**fields, "timing": Timing.from_json(value["timing"])})
-    return {"rejected": Rejected, "failed": Failed}[value["status"]](**fields)
+    unsuccessful: dict[str, type[Rejected] | type[Failed]] = {"rejected": Rejected, "failed": Failed}
+    return unsuccessful[value["status"]](**fields)
 
 
 def outcome_of_error(error: CandidateError) -> Outcome:

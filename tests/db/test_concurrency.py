@@ -5,22 +5,26 @@ import random
 import threading
 from dataclasses import replace
 from itertools import pairwise
+from multiprocessing.context import SpawnContext
+from multiprocessing.synchronize import Barrier
 
 import pytest
 
 from autotune.db.store import Store
+from autotune.outcome import BestPlan, Trial
+from autotune.problem import AttentionProblem
 
 PUBLISHERS = 4
 ROUNDS = 30
 
 
-def times_of(publisher):
+def times_of(publisher: int) -> list[float]:
     """Descending on the whole and noisy, so that publishers overtake one another: unsorted microseconds."""
     randomness = random.Random(publisher)
     return [1000.0 - 10 * step + randomness.uniform(0, 40) for step in range(ROUNDS)]
 
 
-def publish_all(url, best, publisher, barrier):
+def publish_all(url: str, best: BestPlan, publisher: int, barrier: Barrier) -> None:
     barrier.wait(60)
     store = Store.open(url)  # the first one in makes the tables
     for time_us in times_of(publisher):
@@ -28,20 +32,24 @@ def publish_all(url, best, publisher, barrier):
     store.close()
 
 
-def check(url, best):
+def check(url: str, best: BestPlan) -> None:
     store = Store.open(url, create=False)
     history = [each.timing.time_us for each in store.history(best.problem, best.device)]
     assert all(later < earlier for earlier, later in pairwise(history))
     fastest = min(time_us for publisher in range(PUBLISHERS) for time_us in times_of(publisher))
-    assert store.best(best.problem, best.device).timing.time_us == history[-1] == fastest
+    served = store.best(best.problem, best.device)
+    assert served is not None
+    assert served.timing.time_us == history[-1] == fastest
 
 
 @pytest.fixture
-def processes():
+def processes() -> SpawnContext:
     return multiprocessing.get_context("spawn")
 
 
-def test_processes_lose_no_update_and_agree_on_the_first_migration(url, best, processes):
+def test_processes_lose_no_update_and_agree_on_the_first_migration(
+    url: str, best: BestPlan, processes: SpawnContext
+) -> None:
     barrier = processes.Barrier(PUBLISHERS)
     workers = [processes.Process(target=publish_all, args=(url, best, k, barrier)) for k in range(PUBLISHERS)]
     for worker in workers:
@@ -52,15 +60,15 @@ def test_processes_lose_no_update_and_agree_on_the_first_migration(url, best, pr
     check(url, best)
 
 
-def test_threads_on_one_store_lose_no_update(url, best):
+def test_threads_on_one_store_lose_no_update(url: str, best: BestPlan) -> None:
     store = Store.open(url)
-    seen = []
+    seen: list[float] = []
 
-    def publish(publisher):
+    def publish(publisher: int) -> None:
         for time_us in times_of(publisher):
             store.publish(replace(best, timing=replace(best.timing, time_us=time_us)))
 
-    def watch():
+    def watch() -> None:
         while any(worker.is_alive() for worker in workers):
             found = store.best(best.problem, best.device)
             seen.append(found.timing.time_us if found else float("inf"))
@@ -73,9 +81,9 @@ def test_threads_on_one_store_lose_no_update(url, best):
     check(url, best)
 
 
-def test_one_plan_is_recorded_once_by_racing_threads(url, trial):
+def test_one_plan_is_recorded_once_by_racing_threads(url: str, trial: Trial) -> None:
     store = Store.open(url)
-    won = []
+    won: list[bool] = []
     workers = [threading.Thread(target=lambda: won.append(store.record(trial))) for _ in range(8)]
     for worker in workers:
         worker.start()
@@ -84,11 +92,11 @@ def test_one_plan_is_recorded_once_by_racing_threads(url, trial):
     assert sorted(won) == [False] * 7 + [True]
 
 
-def test_no_count_of_a_miss_is_lost(url, problem):
+def test_no_count_of_a_miss_is_lost(url: str, problem: AttentionProblem) -> None:
     """A transaction that reads before it writes: with a deferred BEGIN some of these fail."""
     store = Store.open(url)
 
-    def miss():
+    def miss() -> None:
         for _ in range(20):
             store.want(problem, "Ascend910A", "2026-12-01T00:00:00Z")
 

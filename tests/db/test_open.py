@@ -15,6 +15,7 @@ import autotune.db.location as location
 from autotune.db.location import database_path, file_system
 from autotune.db.store import Store
 from autotune.errors import StoreError
+from autotune.outcome import BestPlan
 
 MOUNTS = """\
 /dev/sda1 / ext4 rw 0 0
@@ -25,7 +26,7 @@ server:/home /home nfs4 rw,vers=4.2 0 0
 """
 
 
-def message(url, create=True):
+def message(url: str, create: bool = True) -> str:
     with pytest.raises(StoreError) as caught:
         Store.open(url, create=create)
     assert caught.value.field == "db"
@@ -34,19 +35,19 @@ def message(url, create=True):
     return text
 
 
-def test_it_makes_the_file_and_finds_it_again(tmp_path):
+def test_it_makes_the_file_and_finds_it_again(tmp_path: Path) -> None:
     Store.open(f"sqlite:///{tmp_path}/new.db").close()
     Store.open(f"sqlite:///{tmp_path}/new.db", create=False).close()
 
 
-def test_a_relative_path_and_odd_names(tmp_path, monkeypatch):
+def test_a_relative_path_and_odd_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("x.db", "a b%c.db", "plänè.db", "no-suffix"):
         Store.open(f"sqlite:///{name}").close()
         assert (tmp_path / name).is_file()
 
 
-def test_reading_makes_no_file(tmp_path):
+def test_reading_makes_no_file(tmp_path: Path) -> None:
     text = message(f"sqlite:///{tmp_path}/absent.db", create=False)
     assert f"there is no database {tmp_path}/absent.db" in text
     assert "autotune sweep" in text
@@ -71,7 +72,7 @@ def test_reading_makes_no_file(tmp_path):
     ],
 )
 @pytest.mark.parametrize("create", [True, False])
-def test_a_url_that_is_none(url, part, create, tmp_path, monkeypatch):
+def test_a_url_that_is_none(url: str, part: str, create: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert part in message(url, create)
     assert list(tmp_path.iterdir()) == []
@@ -88,36 +89,36 @@ def test_a_url_that_is_none(url, part, create, tmp_path, monkeypatch):
         "mysql:/me:hunter2@host/plans",
     ],
 )
-def test_no_message_repeats_a_password(url):
+def test_no_message_repeats_a_password(url: str) -> None:
     assert "hunter2" not in message(url)
 
 
 @given(st.text(max_size=40))
-def test_any_text_is_a_path_or_a_store_error(text):
+def test_any_text_is_a_path_or_a_store_error(text: str) -> None:
     with suppress(StoreError):
         assert database_path(text, create=False).exists()
 
 
-def test_a_folder_that_does_not_exist(tmp_path):
+def test_a_folder_that_does_not_exist(tmp_path: Path) -> None:
     assert f"there is no folder {tmp_path}/a/b" in message(f"sqlite:///{tmp_path}/a/b/plans.db")
 
 
-def test_a_folder_in_place_of_a_file(tmp_path):
+def test_a_folder_in_place_of_a_file(tmp_path: Path) -> None:
     assert "is a folder" in message(f"sqlite:///{tmp_path}")
 
 
-def test_a_path_below_a_file(tmp_path):
+def test_a_path_below_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     assert "cannot be" in message(f"sqlite:///{tmp_path}/file/plans.db")
 
 
 @pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs Linux's /proc, where nobody can create a file")
-def test_a_folder_where_nobody_may_write():
+def test_a_folder_where_nobody_may_write() -> None:
     assert "cannot be opened or created" in message("sqlite:////proc/self/plans.db")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="permissions do not bind root")
-def test_a_file_without_permission(tmp_path):
+def test_a_file_without_permission(tmp_path: Path) -> None:
     path = tmp_path / "plans.db"
     Store.open(f"sqlite:///{path}").close()
     path.chmod(0o400)
@@ -126,7 +127,7 @@ def test_a_file_without_permission(tmp_path):
     tmp_path.chmod(0o700)
 
 
-def test_a_file_that_is_no_database(tmp_path):
+def test_a_file_that_is_no_database(tmp_path: Path) -> None:
     path = tmp_path / "plans.db"
     path.write_text("these are notes, no database; " * 200)
     before = path.read_bytes()
@@ -134,7 +135,7 @@ def test_a_file_that_is_no_database(tmp_path):
     assert path.read_bytes() == before
 
 
-def test_another_programs_database_is_left_alone(tmp_path):
+def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "study.db"
     with sqlite3.connect(path) as connection:
         connection.execute("CREATE TABLE studies (id INTEGER)")
@@ -145,7 +146,7 @@ def test_another_programs_database_is_left_alone(tmp_path):
     assert tables == {"studies", "alembic_version"}
 
 
-def test_a_later_schema(tmp_path):
+def test_a_later_schema(tmp_path: Path) -> None:
     path = tmp_path / "plans.db"
     Store.open(f"sqlite:///{path}").close()
     with sqlite3.connect(path) as connection:
@@ -154,7 +155,7 @@ def test_a_later_schema(tmp_path):
     assert "9999, newer than" in message(f"sqlite:///{path}", create=False)
 
 
-def test_a_damaged_database(tmp_path, best):
+def test_a_damaged_database(tmp_path: Path, best: BestPlan) -> None:
     path = tmp_path / "plans.db"
     store = Store.open(f"sqlite:///{path}")
     store.publish(best)
@@ -166,7 +167,7 @@ def test_a_damaged_database(tmp_path, best):
         Store.open(f"sqlite:///{path}").best(best.problem, best.device)
 
 
-def test_a_database_that_vanishes_while_it_is_open(tmp_path, best):
+def test_a_database_that_vanishes_while_it_is_open(tmp_path: Path, best: BestPlan) -> None:
     path = tmp_path / "plans.db"
     store = Store.open(f"sqlite:///{path}")
     store.close()
@@ -177,7 +178,7 @@ def test_a_database_that_vanishes_while_it_is_open(tmp_path, best):
         store.schema()
 
 
-def test_a_row_of_a_later_version_is_named(tmp_path, best):
+def test_a_row_of_a_later_version_is_named(tmp_path: Path, best: BestPlan) -> None:
     path = tmp_path / "plans.db"
     store = Store.open(f"sqlite:///{path}")
     store.publish(best)
@@ -188,7 +189,7 @@ def test_a_row_of_a_later_version_is_named(tmp_path, best):
         store.best(best.problem, best.device)
 
 
-def test_a_writer_that_never_ends(tmp_path, best, monkeypatch):
+def test_a_writer_that_never_ends(tmp_path: Path, best: BestPlan, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("autotune.db.engine.PRAGMAS", ("busy_timeout=20", "journal_mode=WAL"))
     path = tmp_path / "plans.db"
     store = Store.open(f"sqlite:///{path}")
@@ -214,11 +215,11 @@ def test_a_writer_that_never_ends(tmp_path, best, monkeypatch):
         ("/mnt/big disk/plans.db", "cifs"),
     ],
 )
-def test_the_file_system_of_a_path(path, kind):
+def test_the_file_system_of_a_path(path: str, kind: str) -> None:
     assert file_system(Path(path), MOUNTS) == kind
 
 
-def test_a_network_file_system_is_refused(tmp_path, monkeypatch):
+def test_a_network_file_system_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mounts = tmp_path / "mounts"
     mounts.write_text(f"/dev/sda1 / ext4 rw 0 0\nserver:/x {tmp_path} nfs4 rw 0 0\n")
     monkeypatch.setattr(location, "MOUNTS", mounts)
@@ -226,7 +227,7 @@ def test_a_network_file_system_is_refused(tmp_path, monkeypatch):
     assert not (tmp_path / "plans.db").exists()
 
 
-def test_an_up_to_date_database_opens_without_alembic(tmp_path):
+def test_an_up_to_date_database_opens_without_alembic(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/plans.db"
     Store.open(url).close()
     code = f"import sys; from autotune.db.store import Store; Store.open({url!r}); print('alembic' in sys.modules)"

@@ -1,5 +1,6 @@
 """What every store does; a further store inherits StoreCases and provides ``open_store``."""
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import count
 
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 import autotune.db.store as store_module
 from autotune.db.store import Store
-from autotune.outcome import MEASURED, Failed, Rejected
+from autotune.outcome import MEASURED, BestPlan, Failed, Outcome, Rejected, Trial
 from autotune.plan import CoreSplit, TilingPlan
 from autotune.problem import AttentionProblem
 
@@ -18,23 +19,30 @@ CANN = "cann:0"
 EMULATED = "emulated:Ascend910A"
 
 
-def shaped(problem, *shape):
-    return problem.with_shape(shape)
+def shaped(problem: AttentionProblem, *shape: int) -> AttentionProblem:
+    return AttentionProblem.of(shape, attn_mask=problem.attn_mask, window=problem.window)
+
+
+def served(store: Store, best: BestPlan, target: str | None = None) -> BestPlan:
+    """The present best of the same problem and device; there has to be one."""
+    found = store.best(best.problem, best.device, target)
+    assert found is not None
+    return found
 
 
 class StoreCases:
     """The conformance suite."""
 
     @pytest.fixture
-    def open_store(self):
+    def open_store(self) -> Callable[[], Store]:
         """A function that opens the same, at first empty, database each time it is called."""
         raise NotImplementedError
 
     @pytest.fixture
-    def store(self, open_store):
+    def store(self, open_store: Callable[[], Store]) -> Store:
         return open_store()
 
-    def test_an_empty_store_knows_nothing(self, store, problem):
+    def test_an_empty_store_knows_nothing(self, store: Store, problem: AttentionProblem) -> None:
         assert store.best(problem, "Ascend910A") is None
         assert store.trials(problem, "Ascend910A", EMULATED) == []
         assert store.similar(problem, "Ascend910A") == []
@@ -42,14 +50,14 @@ class StoreCases:
         assert store.wanted() == []
 
     @pytest.mark.parametrize("outcome", [None, Rejected("UB: 300000 of 262144 bytes"), Failed("verify", "error 0.5")])
-    def test_a_trial_comes_back_as_it_was(self, store, trial, outcome):
+    def test_a_trial_comes_back_as_it_was(self, store: Store, trial: Trial, outcome: Outcome | None) -> None:
         trial = replace(trial, outcome=outcome or trial.outcome)
         assert store.record(trial)
         (found,) = store.trials(trial.problem, trial.device, trial.target)
         assert found == trial
         assert found.plan.strategy == "lattice"  # takes no part in ==
 
-    def test_a_plan_is_recorded_once_per_problem_device_kind_and_fingerprint(self, store, trial):
+    def test_a_plan_is_recorded_once_per_problem_device_kind_and_fingerprint(self, store: Store, trial: Trial) -> None:
         other_plan = replace(trial.plan, Bc=128)
         other_strategy = replace(trial.plan, strategy="sparse")
         other_problem = replace(trial.problem, high_precision=True)
@@ -66,7 +74,7 @@ class StoreCases:
         assert [store.record(each) for each in different] == [True] * len(different)
         assert not store.record(replace(trial, target="cann:1"))  # the same hardware, timed in the same way
 
-    def test_trials_are_those_asked_for_in_order(self, store, trial):
+    def test_trials_are_those_asked_for_in_order(self, store: Store, trial: Trial) -> None:
         first = [replace(trial, plan=TilingPlan(Br, 64)) for Br in (128, 16, 64)]
         for each in [*first, replace(trial, fingerprint="f2"), replace(trial, target=CANN)]:
             store.record(each)
@@ -75,23 +83,25 @@ class StoreCases:
         assert store.trials(trial.problem, trial.device, CANN) == [replace(trial, target=CANN)]
         assert store.trials(trial.problem, "Ascend910B", trial.target) == []
 
-    def test_a_best_plan_comes_back_as_it_was_with_a_revision(self, store, best):
+    def test_a_best_plan_comes_back_as_it_was_with_a_revision(self, store: Store, best: BestPlan) -> None:
         assert store.publish(best)
-        found = store.best(best.problem, best.device)
+        found = served(store, best)
         assert found == replace(best, revision=found.revision)
         assert found.revision >= 1
         assert found.plan.strategy == "lattice"
 
-    def test_a_best_plan_without_a_default_time(self, store, best):
+    def test_a_best_plan_without_a_default_time(self, store: Store, best: BestPlan) -> None:
         store.publish(replace(best, default_time_us=None))
-        assert store.best(best.problem, best.device).default_time_us is None
+        assert served(store, best).default_time_us is None
 
-    def test_only_a_faster_plan_replaces_the_best(self, store, best, at_time):
+    def test_only_a_faster_plan_replaces_the_best(
+        self, store: Store, best: BestPlan, at_time: Callable[..., BestPlan]
+    ) -> None:
         times = [200.0, 250.0, 200.0, 199.5, 199.75, 100.0]
         assert [store.publish(at_time(best, time_us)) for time_us in times] == [True, False, False, True, False, True]
-        assert store.best(best.problem, best.device).timing.time_us == 100.0
+        assert served(store, best).timing.time_us == 100.0
 
-    def test_the_replacement_is_complete(self, store, best, at_time):
+    def test_the_replacement_is_complete(self, store: Store, best: BestPlan, at_time: Callable[..., BestPlan]) -> None:
         store.publish(best)
         other = at_time(
             best,
@@ -104,21 +114,27 @@ class StoreCases:
             measured_at="2026-12-02T00:00:00Z",
         )
         assert store.publish(other)
-        found = store.best(best.problem, best.device)
+        found = served(store, best)
         assert found == replace(other, revision=found.revision)
 
-    def test_a_fresh_result_replaces_a_stale_one_even_if_slower(self, store, best, at_time):
+    def test_a_fresh_result_replaces_a_stale_one_even_if_slower(
+        self, store: Store, best: BestPlan, at_time: Callable[..., BestPlan]
+    ) -> None:
         store.publish(best)
         fresh = at_time(best, 300.0, fingerprint="f2", measured_at="2026-12-02T00:00:00Z")
         assert store.publish(fresh)
-        assert store.best(best.problem, best.device).fingerprint == "f2"
+        assert served(store, best).fingerprint == "f2"
 
-    def test_an_older_result_of_another_fingerprint_never_replaces(self, store, best, at_time):
+    def test_an_older_result_of_another_fingerprint_never_replaces(
+        self, store: Store, best: BestPlan, at_time: Callable[..., BestPlan]
+    ) -> None:
         store.publish(best)
         assert not store.publish(at_time(best, 10.0, fingerprint="f0", measured_at="2026-11-30T00:00:00Z"))
-        assert store.best(best.problem, best.device).fingerprint == "f1"
+        assert served(store, best).fingerprint == "f1"
 
-    def test_history_holds_the_winners_only(self, store, best, at_time):
+    def test_history_holds_the_winners_only(
+        self, store: Store, best: BestPlan, at_time: Callable[..., BestPlan]
+    ) -> None:
         for time_us in (200.0, 250.0, 150.0, 150.0, 120.0):
             store.publish(at_time(best, time_us))
         history = store.history(best.problem, best.device)
@@ -127,23 +143,23 @@ class StoreCases:
         assert revisions == sorted(set(revisions))
         assert history[-1] == store.best(best.problem, best.device)
 
-    def test_revisions_count_over_all_problems(self, store, best):
+    def test_revisions_count_over_all_problems(self, store: Store, best: BestPlan) -> None:
         problems = [shaped(best.problem, 1, 1, n, n, 64) for n in (128, 256, 512)]
         for each in problems:
             store.publish(replace(best, problem=each))
-        revisions = [store.best(each, best.device).revision for each in problems]
+        revisions = [served(store, replace(best, problem=each)).revision for each in problems]
         assert revisions == [1, 2, 3]
 
-    def test_measured_outranks_emulated(self, store, best, at_time):
+    def test_measured_outranks_emulated(self, store: Store, best: BestPlan, at_time: Callable[..., BestPlan]) -> None:
         timing = replace(best.timing, time_us=500.0, kind=MEASURED, clock="stream events", cycles=None)
         measured = replace(best, target=CANN, timing=timing)
         store.publish(measured)
         assert store.publish(best)  # not compared with the measured one
-        assert store.best(best.problem, best.device).target == CANN
-        assert store.best(best.problem, best.device, EMULATED).target == EMULATED
-        assert store.best(best.problem, best.device, "cann:7").target == CANN
+        assert served(store, best).target == CANN
+        assert served(store, best, EMULATED).target == EMULATED
+        assert served(store, best, "cann:7").target == CANN
 
-    def test_problems_that_differ_are_kept_apart(self, store, best):
+    def test_problems_that_differ_are_kept_apart(self, store: Store, best: BestPlan) -> None:
         store.publish(best)
         for other in (
             replace(best.problem, attn_mask="none"),
@@ -154,7 +170,7 @@ class StoreCases:
             assert store.best(other, best.device) is None
         assert store.best(best.problem, "Ascend910B") is None
 
-    def test_similar_problems_differ_in_their_shape_alone(self, store, best):
+    def test_similar_problems_differ_in_their_shape_alone(self, store: Store, best: BestPlan) -> None:
         near = [shaped(best.problem, 1, 8, 2048, 512, 128), shaped(best.problem, 4, 4, 64, 64, 16)]
         unlike = [
             replace(near[0], attn_mask="full"),
@@ -169,14 +185,16 @@ class StoreCases:
         assert {each.problem for each in found} == set(near)
         assert store.similar(best.problem, best.device, CANN) == []
 
-    def test_similar_gives_the_present_best_of_each_problem(self, store, best, at_time):
+    def test_similar_gives_the_present_best_of_each_problem(
+        self, store: Store, best: BestPlan, at_time: Callable[..., BestPlan]
+    ) -> None:
         other = shaped(best.problem, 1, 8, 2048, 512, 64)
         for time_us in (200.0, 150.0):
             store.publish(at_time(best, time_us, problem=other))
         (found,) = store.similar(best.problem, best.device)
         assert found.timing.time_us == 150.0
 
-    def test_a_miss_is_wanted_until_it_is_answered(self, store, best):
+    def test_a_miss_is_wanted_until_it_is_answered(self, store: Store, best: BestPlan) -> None:
         other = shaped(best.problem, 1, 1, 128, 128, 64)
         store.want(other, best.device, "2026-12-01T00:00:00Z")
         store.want(best.problem, best.device, "2026-12-01T00:00:00Z")
@@ -190,29 +208,31 @@ class StoreCases:
         store.publish(best)
         assert [each.problem for each in store.wanted()] == [other]
 
-    def test_misses_are_bounded(self, store, problem, monkeypatch):
+    def test_misses_are_bounded(self, store: Store, problem: AttentionProblem, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(store_module, "WANTED_LIMIT", 2)
         problems = [shaped(problem, 1, 1, n, n, 64) for n in (16, 32, 48)]
         for each in [*problems, problems[0]]:
             store.want(each, "Ascend910A", "2026-12-01T00:00:00Z")
         assert [(each.problem, each.count) for each in store.wanted()] == [(problems[0], 2), (problems[1], 1)]
 
-    def test_another_opening_sees_it_at_once(self, open_store, best, trial, at_time):
+    def test_another_opening_sees_it_at_once(
+        self, open_store: Callable[[], Store], best: BestPlan, trial: Trial, at_time: Callable[..., BestPlan]
+    ) -> None:
         first, second = open_store(), open_store()
         first.publish(best)
         first.record(trial)
-        assert second.best(best.problem, best.device).timing.time_us == best.timing.time_us
+        assert served(second, best).timing.time_us == best.timing.time_us
         assert second.trials(trial.problem, trial.device, trial.target) == [trial]
         second.publish(at_time(best, 1.0))
-        assert first.best(best.problem, best.device).timing.time_us == 1.0
+        assert served(first, best).timing.time_us == 1.0
 
-    def test_it_survives_a_restart(self, open_store, best, trial):
+    def test_it_survives_a_restart(self, open_store: Callable[[], Store], best: BestPlan, trial: Trial) -> None:
         first = open_store()
         first.publish(best)
         first.record(trial)
         first.close()
         again = open_store()
-        assert again.best(best.problem, best.device).plan == best.plan
+        assert served(again, best).plan == best.plan
         assert not again.record(trial)
 
     @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -224,9 +244,11 @@ class StoreCases:
             max_size=12,
         )
     )
-    def test_the_best_is_what_a_plain_dictionary_would_hold(self, store, best, published):
+    def test_the_best_is_what_a_plain_dictionary_would_hold(
+        self, store: Store, best: BestPlan, published: list[tuple[int, str, float, int]]
+    ) -> None:
         """The model: per problem, replace on a faster time, or on another fingerprint that is not older."""
-        model = {}
+        model: dict[AttentionProblem, tuple[str, float, str]] = {}
         device = f"device-{next(NUMBERS)}"  # every example starts without results
         for length, fingerprint, time_us, day in published:
             problem = AttentionProblem.of((1, 1, length, length, 64))
@@ -241,16 +263,16 @@ class StoreCases:
             if wins:
                 model[problem] = (fingerprint, time_us, at)
         for problem, expected in model.items():
-            found = store.best(problem, device)
+            found = served(store, replace(best, problem=problem, device=device))
             assert (found.fingerprint, found.timing.time_us, found.measured_at) == expected
 
 
 class TestSqliteStore(StoreCases):
     @pytest.fixture
-    def open_store(self, url):
+    def open_store(self, url: str) -> Iterator[Callable[[], Store]]:
         opened = []
 
-        def open_again():
+        def open_again() -> Store:
             opened.append(Store.open(url))
             return opened[-1]
 

@@ -2,9 +2,13 @@
 
 import asyncio
 import json
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import pytest
+from fastapi import FastAPI
 
 from autotune.db.store import Store
 from autotune.errors import PlanRejected
@@ -19,7 +23,7 @@ CORES = 32
 UB_BYTES = 256 * 1024
 
 
-def check(problem, plan):
+def check(problem: AttentionProblem, plan: TilingPlan) -> None:
     """Stands for a kernel's own check: two fp16 score blocks have to fit into UB."""
     plan.check_lengths(problem)
     if 4 * plan.Br * plan.Bc > UB_BYTES:
@@ -27,20 +31,20 @@ def check(problem, plan):
 
 
 @pytest.fixture
-def device():
+def device() -> Device:
     hardware = Hardware("Ascend910A", CORES, 1000, UB_BYTES, 1 << 20, 65536, 65536, 262144)
     return Device(hardware, {"emulated:Ascend910A": "f1"}, check)
 
 
 @pytest.fixture
-def store(tmp_path):
+def store(tmp_path: Path) -> Iterator[Store]:
     store = Store.open(f"sqlite:///{tmp_path}/plans.db")
     yield store
     store.close()
 
 
 @pytest.fixture
-def best():
+def best() -> BestPlan:
     return BestPlan(
         AttentionProblem.of((2, 16, 1024, 1024, 64)),
         "Ascend910A",
@@ -57,38 +61,38 @@ def best():
 
 
 @pytest.fixture
-def at_shape():
+def at_shape() -> Callable[..., BestPlan]:
     """A result like the given one, at another shape."""
 
-    def change(best, *shape, **changes):
-        return replace(best, problem=best.problem.with_shape(shape), **changes)
+    def change(best: BestPlan, *shape: int, **changes: Any) -> BestPlan:
+        return replace(best, problem=AttentionProblem.of(shape), **changes)
 
     return change
 
 
 @pytest.fixture
-def app(store, device):
+def app(store: Store, device: Device) -> FastAPI:
     return create_app(store=store, devices={"Ascend910A": device})
 
 
 @dataclass(frozen=True)
 class Reply:
     status: int
-    headers: dict
+    headers: dict[str, str]
     body: bytes
 
-    def json(self):
+    def json(self) -> Any:
         return json.loads(self.body)
 
 
-def asker(app):
-    def send(path="/best", query="", method="GET", **headers):
+def asker(app: FastAPI) -> Callable[..., Reply]:
+    def send(path: str = "/best", query: str = "", method: str = "GET", **headers: Any) -> Reply:
         sent = []
 
-        async def receive():
+        async def receive() -> dict[str, Any]:
             return {"type": "http.request", "body": b"", "more_body": False}
 
-        async def reply(message):
+        async def reply(message: Any) -> None:
             sent.append(message)
 
         scope = {
@@ -114,7 +118,7 @@ def asker(app):
 
 
 @pytest.fixture
-def ask_app():
+def ask_app() -> Callable[[FastAPI], Callable[..., Reply]]:
     """From an application to a function that sends it one request, no socket between; what it raises, flies.
 
     The query may be raw bytes; headers are keywords.
@@ -123,6 +127,6 @@ def ask_app():
 
 
 @pytest.fixture
-def ask(app):
+def ask(app: FastAPI) -> Callable[..., Reply]:
     """``ask_app`` of the application with one device."""
     return asker(app)

@@ -1,16 +1,22 @@
 """The routes: every kind of answer, every kind of refusal, and never a 500."""
 
 import logging
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from autotune.db.store import Store
 from autotune.errors import PlanRejected, StoreError
 from autotune.hardware import Hardware
-from autotune.problem import ATTN_MASKS, DTYPES, OPS
+from autotune.outcome import BestPlan
+from autotune.plan import TilingPlan
+from autotune.problem import ATTN_MASKS, DTYPES, OPS, AttentionProblem
 from autotune.service.app import create_app
 from autotune.service.device import Device
 from autotune.service.schema import AnswerBody, ErrorBody, HealthBody
@@ -18,7 +24,7 @@ from autotune.service.schema import AnswerBody, ErrorBody, HealthBody
 SHAPE = "shape=2,16,1024,1024,64"
 
 
-def refusal(reply, status, field, *parts):
+def refusal(reply: Any, status: int, field: str | None, *parts: str) -> None:
     """A problem+json of that status which names the field, in one sentence with every part."""
     body = ErrorBody.model_validate_json(reply.body)
     assert (reply.status, reply.headers["content-type"]) == (status, "application/problem+json")
@@ -42,7 +48,9 @@ def refusal(reply, status, field, *parts):
         (SHAPE + "&high_precision=true", "default"),
     ],
 )
-def test_each_rung_answers_in_the_wire_format(ask, store, best, query, match):
+def test_each_rung_answers_in_the_wire_format(
+    ask: Callable[..., Any], store: Store, best: BestPlan, query: str, match: str
+) -> None:
     store.publish(best)
     reply = ask(query=query)
     assert (reply.status, reply.headers["content-type"]) == (200, "application/json")
@@ -50,7 +58,7 @@ def test_each_rung_answers_in_the_wire_format(ask, store, best, query, match):
     AnswerBody.model_validate_json(reply.body)  # no name too many, none too few
 
 
-def test_the_question_comes_back_as_it_was_understood(ask):
+def test_the_question_comes_back_as_it_was_understood(ask: Callable[..., Any]) -> None:
     query = (
         "shape=1,2,300,200,40&op=flash_attention_grad&dtype=bfloat16&attn_mask=shared&dropout=true&alibi=true"
         "&window=511,0&block_window=7,1&high_precision=true"
@@ -99,16 +107,16 @@ def test_the_question_comes_back_as_it_was_understood(ask):
         (SHAPE + "&" + SHAPE, "shape", "2 times"),
     ],
 )
-def test_a_bad_question_is_422_and_names_the_field(ask, query, field, part):
+def test_a_bad_question_is_422_and_names_the_field(ask: Callable[..., Any], query: str, field: str, part: str) -> None:
     refusal(ask(query=query), 422, field, part)
 
 
-def test_404_when_no_allowed_rung_has_a_plan(ask):
+def test_404_when_no_allowed_rung_has_a_plan(ask: Callable[..., Any]) -> None:
     refusal(ask(query=SHAPE + "&allow=exact,nearest"), 404, "allow", "exact,nearest", "Ascend910A", "allow more rungs")
 
 
-def test_404_when_no_plan_is_legal(store, device, ask_app):
-    def nothing(problem, plan):
+def test_404_when_no_plan_is_legal(store: Store, device: Device, ask_app: Callable[..., Any]) -> None:
+    def nothing(problem: AttentionProblem, plan: TilingPlan) -> None:
         raise PlanRejected("nothing fits")
 
     app = create_app(store, {"Ascend910A": replace(device, check=nothing)})
@@ -119,11 +127,13 @@ def test_404_when_no_plan_is_legal(store, device, ask_app):
     ("path", "method", "status"),
     [("/", "GET", 404), ("/bestt", "GET", 404), ("/best", "POST", 405), ("/best", "PUT", 405)],
 )
-def test_other_addresses_and_methods(ask, path, method, status):
+def test_other_addresses_and_methods(ask: Callable[..., Any], path: str, method: str, status: int) -> None:
     refusal(ask(path, SHAPE, method), status, None)
 
 
-def test_the_first_device_answers_a_question_without_one(store, device, ask_app):
+def test_the_first_device_answers_a_question_without_one(
+    store: Store, device: Device, ask_app: Callable[..., Any]
+) -> None:
     other = Device(Hardware("Ascend310P", 8, 1000), {"emulated:Ascend310P": "f1"}, lambda problem, plan: None)
     app = create_app(store, {"Ascend310P": other, "Ascend910A": device})
     reply = ask_app(app)(query=SHAPE)
@@ -131,7 +141,7 @@ def test_the_first_device_answers_a_question_without_one(store, device, ask_app)
 
 
 class TestETag:
-    def test_the_same_answer_is_304_without_a_body(self, ask, store, best):
+    def test_the_same_answer_is_304_without_a_body(self, ask: Callable[..., Any], store: Store, best: BestPlan) -> None:
         store.publish(best)
         first = ask(query=SHAPE)
         tag = first.headers["etag"]
@@ -139,11 +149,11 @@ class TestETag:
             again = ask(query=SHAPE, if_none_match=known)
             assert (again.status, again.body, again.headers["etag"]) == (304, b"", tag)
 
-    def test_another_tag_gets_the_body(self, ask):
+    def test_another_tag_gets_the_body(self, ask: Callable[..., Any]) -> None:
         for known in ('"other"', "", "garbage", '"', "**"):
             assert ask(query=SHAPE, if_none_match=known).status == 200
 
-    def test_a_publication_changes_it(self, ask, store, best):
+    def test_a_publication_changes_it(self, ask: Callable[..., Any], store: Store, best: BestPlan) -> None:
         store.publish(best)
         tag = ask(query=SHAPE).headers["etag"]
         store.publish(replace(best, timing=replace(best.timing, time_us=100.0)))
@@ -153,7 +163,9 @@ class TestETag:
 
 
 class TestMisses:
-    def test_what_was_not_answered_exactly_is_wanted(self, ask, store, best):
+    def test_what_was_not_answered_exactly_is_wanted(
+        self, ask: Callable[..., Any], store: Store, best: BestPlan
+    ) -> None:
         store.publish(best)
         ask(query=SHAPE)
         assert store.wanted() == []
@@ -165,13 +177,15 @@ class TestMisses:
         ]
         assert store.wanted()[0].last_at.endswith("Z")
 
-    def test_a_refused_question_is_not(self, ask, store):
+    def test_a_refused_question_is_not(self, ask: Callable[..., Any], store: Store) -> None:
         ask(query="shape=2,16")
         ask(query=SHAPE + "&device=x")
         assert store.wanted() == []
 
-    def test_a_database_that_cannot_be_written_still_answers(self, ask, store, monkeypatch, caplog):
-        def locked(*_):
+    def test_a_database_that_cannot_be_written_still_answers(
+        self, ask: Callable[..., Any], store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        def locked(*_: Any) -> None:
             raise StoreError("the database stayed locked")
 
         monkeypatch.setattr(store, "want", locked)
@@ -181,12 +195,12 @@ class TestMisses:
 
 
 class TestHealth:
-    def test_a_readable_database(self, ask):
+    def test_a_readable_database(self, ask: Callable[..., Any]) -> None:
         reply = ask("/healthz")
         assert reply.status == 200
         assert HealthBody.model_validate_json(reply.body).status == "ok"
 
-    def test_a_database_that_is_gone(self, ask, store, tmp_path):
+    def test_a_database_that_is_gone(self, ask: Callable[..., Any], store: Store, tmp_path: Path) -> None:
         store.close()
         (tmp_path / "plans.db").write_text("something else " * 500)
         refusal(ask("/healthz"), 503, None, "not a database")
@@ -194,7 +208,7 @@ class TestHealth:
 
 
 class TestDescription:
-    def test_every_answer_is_declared(self, ask):
+    def test_every_answer_is_declared(self, ask: Callable[..., Any]) -> None:
         paths = ask("/openapi.json").json()["paths"]
         assert set(paths["/best"]["get"]["responses"]) == {"200", "304", "404", "422", "503"}
         assert set(paths["/healthz"]["get"]["responses"]) == {"200", "503"}
@@ -203,7 +217,7 @@ class TestDescription:
                 expected = {"2": ["application/json"], "3": [], "4": PROBLEM, "5": PROBLEM}[status[0]]
                 assert list(response.get("content", {})) == expected
 
-    def test_every_parameter_is_described(self, ask):
+    def test_every_parameter_is_described(self, ask: Callable[..., Any]) -> None:
         parameters = ask("/openapi.json").json()["paths"]["/best"]["get"]["parameters"]
         assert {parameter["name"] for parameter in parameters} == {
             "shape", "op", "device", "dtype", "attn_mask", "dropout", "alibi", "window", "block_window",
@@ -211,7 +225,7 @@ class TestDescription:
         }  # fmt: skip
         assert [parameter["name"] for parameter in parameters if parameter["required"]] == ["shape"]
 
-    def test_the_page_loads_nothing_from_elsewhere(self, ask):
+    def test_the_page_loads_nothing_from_elsewhere(self, ask: Callable[..., Any]) -> None:
         reply = ask("/docs")
         page = reply.body.decode()
         assert reply.headers["content-type"].startswith("text/html")
@@ -252,12 +266,12 @@ class TestFuzz:
     @given(
         query=st.one_of(queries, queries.map(lambda query: b"shape=1,2,300,200,64&" + query), st.binary(max_size=60))
     )
-    def test_no_query_gives_a_500(self, ask, query):
+    def test_no_query_gives_a_500(self, ask: Callable[..., Any], query: str) -> None:
         reply = ask(query=query)  # an exception would fly through here
         assert reply.status in (200, 404, 422)
         (AnswerBody if reply.status == 200 else ErrorBody).model_validate_json(reply.body)
 
     @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(tag=st.text(st.characters(max_codepoint=255), max_size=40))
-    def test_no_header_gives_a_500(self, ask, tag):
+    def test_no_header_gives_a_500(self, ask: Callable[..., Any], tag: str) -> None:
         assert ask(query=SHAPE, if_none_match=tag).status in (200, 304)
