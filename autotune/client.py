@@ -336,9 +336,8 @@ def _default(problem: _Problem) -> TunedPlan:
 
 # --- the strategy `tuned` for the public kernels ---------------------------------------------------------------------
 
-PUBLIC_UB_BYTES = 262144 - 8192
-"""UB of the Ascend 910A less what the row vectors and alignment of the public kernels take, rounded up."""
-PUBLIC_L0A_BYTES = 65536
+PUBLIC_CHIP_BYTES = (262144, 1048576, 65536, 65536)
+"""UB, L1, L0A and L0B of the Ascend 910A, the chip of the public kernels."""
 PUBLIC_CORES = 32
 
 
@@ -446,23 +445,24 @@ def _first_block_skipped(tiling: Tiling, problem: _Problem) -> bool:
 
 
 def _no_room(tiling: Tiling, problem: _Problem) -> bool:
-    """Live tensors of the public kernels in UB at their widest moments, bytes.
+    """Live bytes of the public kernels in UB, L1, L0A and L0B at their widest moments, counted in their source.
 
-    Counted in their source; within 4 KB of the uses in public_kernel_faults.md. Forward: S in fp16 and fp32; or S, P*V
-    in fp32, a broadcast scale and up to 8 fp32 slices of O. Backward, where dropout keeps P twice: the score blocks; or P
-    with dV or dQ in fp32, or with dO and O in fp16 and their row sums. The backward also puts P into L0A at once.
-    Each core's share of the heads is a table in UB.
+    UB forward: S in fp16 and fp32; or S, P*V in fp32, a broadcast scale and up to 8 fp32 slices of O. UB backward, where
+    dropout keeps P twice: the score blocks; or P with dV or dQ in fp32, or with dO and O in fp16 and their row sums.
+    UB also holds row vectors and a table of each core's share of the heads. The sums equal public_kernel_faults.md.
     """
     batch, heads, _, _, head_dim = problem["shape"]
-    Br, Bc = tiling.Br, tiling.Bc
-    slices = _pad(head_dim) // TILE
-    table: int = 8 * PUBLIC_CORES * (1 + batch * heads)
+    Br, Bc, d = tiling.Br, tiling.Bc, _pad(head_dim)
+    scores, operands = Br * Bc, d * (Br + Bc)
+    rest: int = 8 * PUBLIC_CORES * (1 + batch * heads) + 16 * Br + 1024
     if _forward(problem):
-        need = max(6 * Br * Bc, 2 * Br * Bc + 64 * Br * (slices + 1 + min(slices, 8)))
-        return table + need > PUBLIC_UB_BYTES
-    scores = 4 if problem["dropout"] else 2
-    need = max((4 + scores) * Br * Bc + 64 * Br, scores * Br * Bc + 64 * max(Br, Bc) * (slices + 1))
-    return table + need > PUBLIC_UB_BYTES or 2 * Br * Bc > PUBLIC_L0A_BYTES
+        update = 2 * scores + 4 * Br * (d + TILE + min(d, 128))
+        needs = [rest + max(6 * scores, update), 2 * scores + 6 * operands + 64 * Bc, 0, 0]
+    else:
+        kept = 4 if problem["dropout"] else 2
+        blocks, products = (4 + kept) * scores + 64 * Br, kept * scores + 4 * max(Br, Bc) * (d + TILE)
+        needs = [rest + max(blocks, products), 4 * scores + 4 * operands + 32 * d, 2 * scores, 2 * Br * d]
+    return any(need > size for need, size in zip(needs, PUBLIC_CHIP_BYTES))
 
 
 PUBLIC_FAULTS: Tuple[Tuple[Callable[[Tiling, _Problem], bool], str], ...] = (
