@@ -20,15 +20,17 @@ MAX_INIT_ELEMENTS = 256 * 1024
 
 
 class _Scope:
-    """A with-block of the kernel. ``entered`` is what ``as`` binds."""
+    """A with-block of the kernel; ``as`` binds a loop's index."""
 
-    def __init__(self, recorder: Recorder, kind: str, block: Block, thread_num: int = 1, entered: Any = None) -> None:
+    def __init__(
+        self, recorder: Recorder, kind: str, block: Block, thread_num: int = 1, index: Expr | None = None
+    ) -> None:
         self._recorder, self._kind, self._block = recorder, kind, block
-        self._thread_num, self._entered = thread_num, entered
+        self._thread_num, self._index = thread_num, index
 
     def __enter__(self) -> Any:
-        self._recorder.open(self._kind, self._block, self._thread_num)
-        return self._entered
+        self._recorder.open(self._kind, self._block, self._thread_num, self._index)
+        return self._index
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._recorder.close()

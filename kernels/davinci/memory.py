@@ -8,6 +8,7 @@ as another type keeps its real bytes instead.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -81,12 +82,13 @@ class Buffer:
     """The storage of one declared tensor.
 
     nbytes: its size in bytes as the chip sees it. alive: whether the block that declared it is still open.
-    reinterpreted: some statement views it as another type. kind: input roles of a GM tensor (empty for others).
+    reinterpreted: some statement views it as another type. copies: how often it is there, for a loop that takes its
+    buffers in turn; turn: the symbolic number of the copy in use, None where there is one.
     """
 
     __slots__ = (
         "alive", "array", "atomic", "copies", "dtype", "initial", "name", "nbytes", "reinterpreted", "scope", "size",
-        "used", "where", "workspace",
+        "turn", "used", "where", "workspace",
     )  # fmt: skip
 
     def __init__(self, name: str, dtype: str, size: int, scope: str, where: Where, copies: int = 1) -> None:
@@ -95,6 +97,7 @@ class Buffer:
         self.alive = True
         self.used = False
         self.reinterpreted = False
+        self.turn: Any = None
         self.workspace = False
         self.atomic = False
         self.initial: object = None

@@ -34,10 +34,13 @@ CORE_REGISTER, ATOMIC_REGISTER = 0, 1
 class Frame:
     """An open block: its statements, the tensors declared in it, and how its loops multiply their buffers."""
 
-    __slots__ = ("block", "buffers", "kind", "loop_threads", "most_threads")
+    __slots__ = ("block", "buffers", "index", "kind", "loop_threads", "most_threads")
 
-    def __init__(self, kind: str, block: Block, outer: Frame | None, thread_num: int = 1) -> None:
+    def __init__(
+        self, kind: str, block: Block, outer: Frame | None, thread_num: int = 1, index: Expr | None = None
+    ) -> None:
         self.kind, self.block = kind, block
+        self.index = index if kind == "for" or outer is None else outer.index
         self.buffers: list[Buffer] = []
         self.loop_threads = thread_num if kind in ("for", "cores") or outer is None else outer.loop_threads
         self.most_threads = max(thread_num, outer.most_threads) if outer else 1
@@ -84,9 +87,9 @@ class Recorder:
 
     # Blocks.
 
-    def open(self, kind: str, block: Block, thread_num: int = 1) -> None:
-        """Opens a block; what is declared from now on lives in it."""
-        self.frames.append(Frame(kind, block, self.frames[-1], thread_num))
+    def open(self, kind: str, block: Block, thread_num: int = 1, index: Expr | None = None) -> None:
+        """Opens a block; what is declared from now on lives in it. index: a loop's variable."""
+        self.frames.append(Frame(kind, block, self.frames[-1], thread_num, index))
 
     def close(self) -> None:
         """Closes the innermost block: its tensors are dead and their bytes are free again."""
@@ -120,6 +123,8 @@ class Recorder:
             elements = max_bytes // SIZES[dtype]
         frame = self.frames[-1]
         buffer = Buffer(name, dtype, elements, scope, self.where(), frame.copies)
+        if frame.copies > 1 and frame.index is not None:
+            buffer.turn = frame.index % frame.loop_threads
         self._charge(buffer)
         frame.buffers.append(buffer)
         self.emit(Declare(buffer))
