@@ -447,9 +447,10 @@ def _first_block_skipped(tiling: Tiling, problem: _Problem) -> bool:
 def _no_room(tiling: Tiling, problem: _Problem) -> bool:
     """Live bytes of the public kernels in UB, L1, L0A and L0B at their widest moments, counted in their source.
 
-    UB forward: S in fp16 and fp32; or S, P*V in fp32, a broadcast scale and up to 8 fp32 slices of O. UB backward, where
-    dropout keeps P twice: the score blocks; or P with dV or dQ in fp32, or with dO and O in fp16 and their row sums.
-    UB also holds row vectors and a table of each core's share of the heads. The sums equal public_kernel_faults.md.
+    UB forward: S in fp16 and fp32; or S, P*V in fp32, a broadcast scale and up to 8 fp32 slices of O. UB backward,
+    where dropout keeps P twice: the score blocks; or P with dV or dQ in fp32, or with dO and O in fp16 and their row
+    sums. UB also holds row vectors and a table of each core's share of the heads. They agree with the uses listed in
+    public_kernel_faults.md.
     """
     batch, heads, _, _, head_dim = problem["shape"]
     Br, Bc, d = tiling.Br, tiling.Bc, _pad(head_dim)
