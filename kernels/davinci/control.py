@@ -7,13 +7,24 @@ from typing import Any
 
 import numpy as np
 
-from autotune.kernels.davinci.errors import DataTypeError, RangeError, ScopeError, TikError
-from autotune.kernels.davinci.expr import Expr, Value, as_value, condition
+from autotune.kernels.davinci import tensor
+from autotune.kernels.davinci.errors import (
+    DataTypeError,
+    RangeError,
+    ScopeError,
+    TikError,
+)
+from autotune.kernels.davinci.expr import Expr, Value, Variable, as_value, condition
 from autotune.kernels.davinci.memory import GM
 from autotune.kernels.davinci.program import Block, Branch, Leave, Loop, SetScalar
-from autotune.kernels.davinci.recorder import ATOMIC_REGISTER, CORE_REGISTER, Recorder
+from autotune.kernels.davinci.recorder import (
+    ATOMIC_REGISTER,
+    CORE_REGISTER,
+    OpenLoop,
+    Recorder,
+)
 from autotune.kernels.davinci.soc import SoC
-from autotune.kernels.davinci.tensor import Scalar, Tensor
+from autotune.kernels.davinci.tensor import Tensor
 
 MAX_INIT_ELEMENTS = 256 * 1024
 """Most elements of a tensor with init_value (tik_api.md 2.1)."""
@@ -22,17 +33,16 @@ MAX_INIT_ELEMENTS = 256 * 1024
 class _Scope:
     """A with-block of the kernel; ``as`` binds a loop's index."""
 
-    def __init__(
-        self, recorder: Recorder, kind: str, block: Block, thread_num: int = 1, index: Expr | None = None
-    ) -> None:
-        self._recorder, self._kind, self._block = recorder, kind, block
-        self._thread_num, self._index = thread_num, index
+    def __init__(self, recorder: Recorder, kind: str, block: Block, loop: OpenLoop | None = None) -> None:
+        self._recorder, self._kind, self._block, self._loop = recorder, kind, block, loop
 
     def __enter__(self) -> Any:
-        self._recorder.open(self._kind, self._block, self._thread_num, self._index)
-        return self._index
+        self._recorder.open(self._kind, self._block, self._loop)
+        return self._loop.index if self._loop else None
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._recorder.close()
 
 
@@ -74,16 +84,14 @@ class Control(Recorder):
         body: Block = []
         if cores > 1:
             self._check_core_loop(start, stop, cores, threads)
+            index = Expr(((Variable(CORE_REGISTER, name, dtype), 1),), 0, dtype)
             self.emit(Loop(CORE_REGISTER, start, stop, 1, cores, body, self.where()))
-            return _Scope(self, "cores", body, 1, self._core_index(name))
-        index = self.new_register(name, dtype)
-        self.emit(Loop(index.terms[0][0].slot, start, stop, max(threads, 1), 1, body, self.where()))  # type: ignore[union-attr]
-        return _Scope(self, "for", body, max(threads, 1), index)
-
-    def _core_index(self, name: str) -> Expr:
-        index = self.new_register(name, "int32")
-        index.terms[0][0].slot = CORE_REGISTER  # type: ignore[union-attr]
-        return index
+            return _Scope(self, "cores", body, OpenLoop(index, 1, False))
+        variable = self.new_variable(name, dtype)
+        index = Expr(((variable, 1),), 0, dtype)
+        self.emit(Loop(variable.slot, start, stop, max(threads, 1), 1, body, self.where()))
+        empty = isinstance(start, int) and isinstance(stop, int) and start == stop
+        return _Scope(self, "for", body, OpenLoop(index, max(threads, 1), empty))
 
     def _check_core_loop(self, start: Value, stop: Value, cores: int, threads: int) -> None:
         if self._multi_core or any(frame.kind in ("for", "cores") for frame in self.frames):
@@ -150,7 +158,7 @@ class Control(Recorder):
             raise TikError(f"tik_{kind} stands outside every for_range", self.where())
         self.emit(Leave(kind, self.where()))
 
-    def Tensor(  # noqa: N802 - TIK's own name
+    def Tensor(
         self,
         dtype: str,
         shape: Any,
@@ -171,28 +179,30 @@ class Control(Recorder):
             raise TikError("a Tensor needs a scope and a name", self.where())
         if (is_workspace or is_atomic_add or init_value is not None) and scope != GM:
             raise ScopeError(f"tensor {name}: only a GM tensor is a workspace, atomic or initialised", self.where())
-        tensor = self.declare(dtype, shape, scope, name, max_mem_size)
-        buffer = tensor.buffer
+        declared = self.declare(dtype, shape, scope, name, max_mem_size)
+        buffer = declared.buffer
         buffer.workspace, buffer.atomic = is_workspace, is_atomic_add
         if init_value is not None:
             if buffer.size > MAX_INIT_ELEMENTS:
                 raise RangeError(f"tensor {name}: at most {MAX_INIT_ELEMENTS} initialised elements", self.where())
-            buffer.initial = np.broadcast_to(np.asarray(init_value, dtype), tensor.shape).reshape(-1)
-        return tensor
+            buffer.initial = np.broadcast_to(np.asarray(init_value, dtype), declared.shape).reshape(-1)
+        return declared
 
-    def Scalar(self, dtype: str = "int64", name: str = "reg_buf", init_value: Any = None) -> Scalar:  # noqa: N802
+    def Scalar(self, dtype: str = "int64", name: str = "reg_buf", init_value: Any = None) -> tensor.Scalar:
         """A register; undefined until it is set."""
-        scalar = Scalar(self, dtype, name)
+        scalar = tensor.Scalar(self, dtype, name)
         if init_value is not None:
             scalar.set_as(init_value)
         return scalar
 
-    def InputScalar(self, dtype: str = "int64", name: str = "input_scalar") -> Scalar:  # noqa: N802
+    def InputScalar(self, dtype: str = "int64", name: str = "input_scalar") -> tensor.Scalar:
         """A register that the caller of the kernel fills."""
-        return Scalar(self, dtype, name)
+        return tensor.Scalar(self, dtype, name)
 
     def set_atomic_add(self, mode: Any) -> None:
         """From now on moves to GM add (1: float32) or overwrite (0), on this core (tik_api.md 1.15)."""
         if mode not in (0, 1):
-            raise DataTypeError(f"set_atomic_add({mode!r}): {self.program.soc.name} adds float32 (1) or nothing (0)", self.where())
+            raise DataTypeError(
+                f"set_atomic_add({mode!r}): {self.program.soc.name} adds float32 (1) or nothing (0)", self.where()
+            )
         self.emit(SetScalar(ATOMIC_REGISTER, "int64", mode, self.where()))

@@ -47,7 +47,9 @@ class Cube(Moves):
         self.in_scope("matmul", (L0C,), dst)
         self.in_scope("matmul", (L1,), a, b)
         k0 = self._k0("matmul", dst, a, b)
-        rows, depth, columns = (self.number(*args) for args in (("m", m, 1, 4096), ("k", k, 1, 32768), ("n", n, 1, 4096)))
+        rows, depth, columns = (
+            self.number(*args) for args in (("m", m, 1, 4096), ("k", k, 1, 32768), ("n", n, 1, 4096))
+        )
         m1, k1, n1 = _tiles(rows), _tiles(depth, k0), _tiles(columns)
         for tensor in (dst, a, b):
             self.aligned(tensor)

@@ -22,7 +22,9 @@ class Debugger:
     def __init__(self, tik_instance: Tik) -> None:
         self._tik = tik_instance
 
-    def start_debug(self, feed_dict: Mapping[str, Any], interactive: bool = False, desc_tensor: Any = None) -> list[Any]:
+    def start_debug(
+        self, feed_dict: Mapping[str, Any], interactive: bool = False, desc_tensor: Any = None
+    ) -> list[Any]:
         """Runs the kernel and returns its outputs in BuildCCE's order.
 
         feed_dict: input names to arrays of the declared shape and type; a kernel that writes an input writes the

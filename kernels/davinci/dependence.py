@@ -8,7 +8,15 @@ from typing import Any
 
 from autotune.kernels.davinci.expr import Expr, Operation, Value, Variable
 from autotune.kernels.davinci.isa import STORE_ELEMENT
-from autotune.kernels.davinci.program import Access, Block, Branch, Instruction, Loop, SetScalar, Statement
+from autotune.kernels.davinci.program import (
+    Access,
+    Block,
+    Branch,
+    Instruction,
+    Loop,
+    SetScalar,
+    Statement,
+)
 from autotune.kernels.davinci.recorder import ATOMIC_REGISTER
 
 

@@ -178,10 +178,10 @@ class Symbolic:
     def __ge__(self, other: Value) -> Value:
         return condition(">=", self, other)
 
-    def __eq__(self, other: object) -> Value:  # type: ignore[override]
+    def __eq__(self, other: object) -> Value:
         return condition("==", self, other)
 
-    def __ne__(self, other: object) -> Value:  # type: ignore[override]
+    def __ne__(self, other: object) -> Value:
         return condition("!=", self, other)
 
     __hash__ = object.__hash__
@@ -210,11 +210,6 @@ class Expr(Symbolic):
 
     def __repr__(self) -> str:
         return describe(self)
-
-
-def variable(slot: int, name: str, dtype: str) -> Expr:
-    """An Expr that is one register."""
-    return Expr(((Variable(slot, name, dtype), 1),), 0, dtype)
 
 
 def as_value(value: Value) -> Value:
@@ -282,7 +277,9 @@ def condition(symbol: str, *operands: Value) -> Value:
     """A comparison or all/any/negate; a plain bool where every operand is a Python number or the difference is constant."""
     values = tuple(as_value(operand) for operand in operands)
     if len(values) == 2 and symbol in ("<", "<=", ">", ">=", "==", "!=") and not any(map(is_float, values)):
-        difference = _sum(values[0], values[1], -1) if any(isinstance(v, Expr) for v in values) else values[0] - values[1]
+        difference = (
+            _sum(values[0], values[1], -1) if any(isinstance(v, Expr) for v in values) else values[0] - values[1]
+        )
         if not isinstance(difference, Expr):
             return CONDITIONS[symbol](difference, 0)
     if not any(isinstance(value, Expr) for value in values):
@@ -290,7 +287,7 @@ def condition(symbol: str, *operands: Value) -> Value:
     return Expr(((Operation(symbol, CONDITIONS[symbol], values, "bool"), 1),), 0, "bool")
 
 
-def evaluator(value: Value) -> Number | Evaluator:
+def evaluator(value: Value) -> Any:
     """A number stays one; an Expr becomes a function of the running program's registers."""
     if not isinstance(value, Expr):
         return value
@@ -316,11 +313,15 @@ def _atom(atom: Atom) -> Evaluator:
     if isinstance(atom, Variable):
         return operator.itemgetter(atom.slot)
     apply, operands = atom.apply, [evaluator(operand) for operand in atom.operands]
-    getters: Sequence[Evaluator] = [o if callable(o) else (lambda r, value=o: value) for o in operands]
+    getters: Sequence[Evaluator] = [o if callable(o) else _constant(o) for o in operands]
     if len(getters) == 2:
         first, second = getters
         return lambda r: apply(first(r), second(r))
     return lambda r: apply(*(get(r) for get in getters))
+
+
+def _constant(value: Any) -> Evaluator:
+    return lambda r: value
 
 
 def describe(value: Value) -> str:

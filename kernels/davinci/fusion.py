@@ -10,7 +10,7 @@ Both are fused only where source and destination are different tensors, so that 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,14 @@ import numpy as np
 from autotune.kernels.davinci import isa
 from autotune.kernels.davinci.expr import Expr, Registers, Variable
 from autotune.kernels.davinci.operands import flat, getter
-from autotune.kernels.davinci.program import Access, Block, Instruction, Loop, SetScalar, Statement
+from autotune.kernels.davinci.program import (
+    Access,
+    Block,
+    Instruction,
+    Loop,
+    SetScalar,
+    Statement,
+)
 
 SHORTEST = 4
 """Pairs from which on an unrolled run is fused."""
@@ -37,7 +44,7 @@ class ElementCopies:
         self.to = np.array([access.offset for access in stores])
         self.slots = [load.slot for load, _ in pairs]
 
-    def step(self) -> Any:
+    def step(self) -> Callable[[Registers], None]:
         """As a function of the registers; an index out of range raises IndexError."""
         source, target = flat(self.source.buffer, self.source.dtype), flat(self.target.buffer, self.target.dtype)
         origin, to, slots = self.origin, self.to, self.slots
@@ -55,7 +62,7 @@ def fused(block: Block) -> Iterator[Statement | ElementCopies]:
     """The block's statements, with unrolled runs of element copies as one."""
     index = 0
     while index < len(block):
-        pairs = []
+        pairs: list[tuple[SetScalar, Instruction]] = []
         while (pair := _pair(block, index + 2 * len(pairs))) and (not pairs or _together(pairs[0], pair)):
             pairs.append(pair)
         if len(pairs) >= SHORTEST:
@@ -86,7 +93,7 @@ def _inside(access: Access) -> bool:
 
 
 def _together(a: tuple[SetScalar, Instruction], b: tuple[SetScalar, Instruction]) -> bool:
-    same_source = a[0].value.buffer is b[0].value.buffer  # type: ignore[union-attr]
+    same_source = a[0].value.buffer is b[0].value.buffer
     return same_source and a[1].outputs[0].buffer is b[1].outputs[0].buffer
 
 
@@ -124,7 +131,12 @@ def fill_loop(loop: Loop) -> Any:
             return True
         r[slot] = first
         low, at = value_at(r), place_at(r)
-        if low < 0 or at < 0 or low + (count - 1) * step >= values.size or at + (count - 1) * spacing + size > places.size:
+        if (
+            low < 0
+            or at < 0
+            or low + (count - 1) * step >= values.size
+            or at + (count - 1) * spacing + size > places.size
+        ):
             return False
         taken = values[low : low + (count - 1) * step + 1 : step]
         rows = np.ndarray(
@@ -139,9 +151,14 @@ def fill_loop(loop: Loop) -> Any:
 
 def _advance(offset: Any, slot: int) -> int | None:
     """How far an offset moves with each turn of the loop over ``slot``; None where that is not constant."""
-    if not isinstance(offset, Expr) or not all(isinstance(atom, Variable) for atom, _ in offset.terms):
+    if not isinstance(offset, Expr):
         return None
-    return sum(factor for atom, factor in offset.terms if atom.slot == slot)  # type: ignore[union-attr]
+    distance = 0
+    for atom, factor in offset.terms:
+        if not isinstance(atom, Variable):
+            return None
+        distance += factor if atom.slot == slot else 0
+    return distance
 
 
 def _dense(access: Access) -> bool:

@@ -68,7 +68,11 @@ class HighLevel(Vector):
     def _reduce_whole(self, api: str, dst: Tensor | Scalar, src: Tensor, axis: Any = None) -> None:
         self.uses_high_level = True
         rank = len(src.shape)
-        axes = tuple(range(rank)) if axis is None else tuple(a % rank for a in (axis if isinstance(axis, (list, tuple)) else (axis,)))
+        axes = (
+            tuple(range(rank))
+            if axis is None
+            else tuple(a % rank for a in (axis if isinstance(axis, (list, tuple)) else (axis,)))
+        )
         if isinstance(dst, Scalar):
             with self.new_stmt_scope():
                 result = self.declare(src.dtype, (32 // SIZES[src.dtype],), UB, "reduced")

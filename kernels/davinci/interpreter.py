@@ -17,7 +17,15 @@ from autotune.kernels.davinci.errors import OutOfBounds
 from autotune.kernels.davinci.expr import Evaluator, Expr, Registers, evaluator
 from autotune.kernels.davinci.fusion import ElementCopies, fill_loop, fused
 from autotune.kernels.davinci.memory import GM, poison
-from autotune.kernels.davinci.operands import Array, always, bind, flat, getter, same_place, store_for
+from autotune.kernels.davinci.operands import (
+    Array,
+    always,
+    bind,
+    flat,
+    getter,
+    same_place,
+    store_for,
+)
 from autotune.kernels.davinci.program import (
     Access,
     Block,
@@ -79,7 +87,8 @@ class _Linker:
         """One statement as a function."""
         if isinstance(statement, ElementCopies):
             return statement.step()
-        return _LINKS[type(statement)](self, statement)
+        link: Callable[[_Linker, Any], Step] = _LINKS[type(statement)]
+        return link(self, statement)
 
     def leave(self, statement: Leave) -> Step:
         """tik_break, tik_continue, tik_return."""
@@ -223,8 +232,6 @@ _LINKS: dict[type, Callable[[_Linker, Any], Step]] = {
     SetScalar: _Linker.set_scalar,
     Instruction: _Linker.instruction,
 }
-
-
 
 
 def _empty(places: Sequence[Any], operands: Sequence[Any]) -> bool:

@@ -6,7 +6,13 @@ from typing import Any
 
 from autotune.kernels.davinci import soc as chips
 from autotune.kernels.davinci.debug import Debugger
-from autotune.kernels.davinci.errors import CapacityError, NotEmulated, RangeError, ScopeError, TikError
+from autotune.kernels.davinci.errors import (
+    CapacityError,
+    NotEmulated,
+    RangeError,
+    ScopeError,
+    TikError,
+)
 from autotune.kernels.davinci.expr import Value, condition
 from autotune.kernels.davinci.high_level import RESERVED_BYTES, HighLevel
 from autotune.kernels.davinci.memory import GM, UB
@@ -23,7 +29,9 @@ MAX_ARGUMENTS = 64
 class Dprofile:
     """The old way to name a chip: tik.Dprofile("v100", "cloud")."""
 
-    def __init__(self, ai_core_arch: str | None = None, ai_core_version: str | None = None, ddk_version: Any = None) -> None:
+    def __init__(
+        self, ai_core_arch: str | None = None, ai_core_version: str | None = None, ddk_version: Any = None
+    ) -> None:
         if ai_core_arch is None:
             self.soc = chips.Current.soc
             return
@@ -49,7 +57,11 @@ class Tik(HighLevel):
     """Records one kernel; BuildCCE ends the recording, ``tikdb`` runs it."""
 
     def __init__(
-        self, profiling: Dprofile | None = None, disable_debug: bool = True, err_msg_level: int = 0, block_size: int = 32
+        self,
+        profiling: Dprofile | None = None,
+        disable_debug: bool = True,
+        err_msg_level: int = 0,
+        block_size: int = 32,
     ) -> None:
         super().__init__(profiling.soc if profiling else chips.Current.soc)
         self.tikdb = Debugger(self)
@@ -59,7 +71,7 @@ class Tik(HighLevel):
             raise AttributeError(name)
         raise NotEmulated(name)
 
-    def BuildCCE(  # noqa: N802 - TIK's own name
+    def BuildCCE(
         self,
         kernel_name: str,
         inputs: Any,

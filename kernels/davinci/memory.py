@@ -38,7 +38,7 @@ class Memory:
 
     def size(self, soc: SoC) -> int:
         """Bytes of this memory on a chip."""
-        return getattr(soc, self.size_field)
+        return int(getattr(soc, self.size_field))
 
 
 MEMORIES = {

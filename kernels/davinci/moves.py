@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from autotune.kernels.davinci import isa
 from autotune.kernels.davinci.control import Control
-from autotune.kernels.davinci.errors import DataTypeError, NotEmulated, RangeError, ScopeError
+from autotune.kernels.davinci.errors import (
+    DataTypeError,
+    NotEmulated,
+    RangeError,
+    ScopeError,
+)
 from autotune.kernels.davinci.expr import Value
 from autotune.kernels.davinci.memory import BLOCK, L0C, SIZES, UB
 from autotune.kernels.davinci.program import Access
@@ -77,7 +83,12 @@ class Moves(Control):
     ) -> None:
         """L0C to UB or back with conversion between fp32 and fp16; dst_stride comes before src_stride."""
         route = (src.scope, dst.scope)
-        if route not in isa.CONVERTING_MOVE_ROWS or block_mode not in ("", "m") or deqscale is not None or onthefly_mode:
+        if (
+            route not in isa.CONVERTING_MOVE_ROWS
+            or block_mode not in ("", "m")
+            or deqscale is not None
+            or onthefly_mode
+        ):
             raise NotEmulated("tensor_mov", f"{route[0]} to {route[1]}, block_mode {block_mode!r}")
         row = isa.RELU_MOVE_ROW if relu else isa.CONVERTING_MOVE_ROWS[route]
         count = self.number("nburst", nburst, 1, 4095)
@@ -176,7 +187,5 @@ def _spacing(rows: Sequence[Tensor]) -> int | None:
     """Elements between equally spaced rows of one buffer, None where they are not."""
     if any(row.buffer is not rows[0].buffer for row in rows):
         return None
-    gaps = [after.offset - before.offset for before, after in zip(rows, rows[1:])]
+    gaps = [after.offset - before.offset for before, after in pairwise(rows)]
     return gaps[0] if all(isinstance(gap, int) and gap == gaps[0] for gap in gaps) else None
-
-

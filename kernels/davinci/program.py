@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from autotune.kernels.davinci.errors import Where
 from autotune.kernels.davinci.expr import Value, describe
@@ -108,8 +108,8 @@ class Leave:
     where: Where
 
 
-Statement = Union[Instruction, Declare, SetScalar, Loop, Branch, Leave]
-Block = list[Statement]
+Statement: TypeAlias = "Instruction | Declare | SetScalar | Loop | Branch | Leave"
+Block: TypeAlias = list[Statement]
 
 
 @dataclass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from autotune.kernels.davinci.errors import (
@@ -16,9 +17,23 @@ from autotune.kernels.davinci.errors import (
     TikError,
     Where,
 )
-from autotune.kernels.davinci.expr import Expr, Value, as_value, describe, is_float, variable
+from autotune.kernels.davinci.expr import (
+    Expr,
+    Value,
+    Variable,
+    as_value,
+    describe,
+    is_float,
+)
 from autotune.kernels.davinci.memory import GM, MEMORIES, SIZES, UB, Buffer
-from autotune.kernels.davinci.program import Access, Block, Declare, Instruction, Program, Statement
+from autotune.kernels.davinci.program import (
+    Access,
+    Block,
+    Declare,
+    Instruction,
+    Program,
+    Statement,
+)
 from autotune.kernels.davinci.tensor import Scalar, Tensor, product, round_to
 
 if TYPE_CHECKING:
@@ -32,23 +47,40 @@ CORE_REGISTER, ATOMIC_REGISTER = 0, 1
 
 
 class Frame:
-    """An open block: its statements, the tensors declared in it, and how its loops multiply their buffers."""
+    """An open block: its statements, the tensors declared in it, and how its loops multiply their buffers.
 
-    __slots__ = ("block", "buffers", "index", "kind", "loop_threads", "most_threads")
+    index: the variable of the innermost loop. loop_threads: that loop's thread_num; most_threads: the largest of all
+    loops around. A loop of constant zero turns multiplies nothing.
+    """
 
-    def __init__(
-        self, kind: str, block: Block, outer: Frame | None, thread_num: int = 1, index: Expr | None = None
-    ) -> None:
+    __slots__ = ("block", "buffers", "dead", "index", "kind", "loop_threads", "most_threads")
+
+    def __init__(self, kind: str, block: Block, outer: Frame | None, loop: OpenLoop | None = None) -> None:
         self.kind, self.block = kind, block
-        self.index = index if kind == "for" or outer is None else outer.index
         self.buffers: list[Buffer] = []
-        self.loop_threads = thread_num if kind in ("for", "cores") or outer is None else outer.loop_threads
-        self.most_threads = max(thread_num, outer.most_threads) if outer else 1
+        self.index: Expr | None = None
+        self.dead, self.loop_threads, self.most_threads = False, 1, 1
+        if outer is not None:
+            self.dead, self.index = outer.dead, outer.index
+            self.loop_threads, self.most_threads = outer.loop_threads, outer.most_threads
+        if loop is not None:
+            self.dead |= loop.empty
+            self.index, self.loop_threads = loop.index, loop.thread_num
+            self.most_threads = max(self.most_threads, loop.thread_num)
 
     @property
     def copies(self) -> int:
         """How often a tensor declared here is charged: once, or in a loop with n buffers the largest n around it."""
-        return self.most_threads if self.loop_threads > 1 else 1
+        return self.most_threads if self.loop_threads > 1 and not self.dead else 1
+
+
+@dataclass(frozen=True)
+class OpenLoop:
+    """What a loop means to the tensors declared in it; ``empty``: its bounds are equal constants."""
+
+    index: Expr
+    thread_num: int
+    empty: bool
 
 
 class Recorder:
@@ -79,17 +111,16 @@ class Recorder:
         """Records one call."""
         self.emit(Instruction(row, outputs, inputs, immediates, self.where()))
 
-    def new_register(self, name: str, dtype: str) -> Expr:
-        """A fresh register as an Expr."""
-        slot = self.program.registers
+    def new_variable(self, name: str, dtype: str) -> Variable:
+        """A fresh register."""
         self.program.registers += 1
-        return variable(slot, name, dtype)
+        return Variable(self.program.registers - 1, name, dtype)
 
     # Blocks.
 
-    def open(self, kind: str, block: Block, thread_num: int = 1, index: Expr | None = None) -> None:
-        """Opens a block; what is declared from now on lives in it. index: a loop's variable."""
-        self.frames.append(Frame(kind, block, self.frames[-1], thread_num, index))
+    def open(self, kind: str, block: Block, loop: OpenLoop | None = None) -> None:
+        """Opens a block; what is declared from now on lives in it."""
+        self.frames.append(Frame(kind, block, self.frames[-1], loop))
 
     def close(self) -> None:
         """Closes the innermost block: its tensors are dead and their bytes are free again."""
@@ -194,7 +225,9 @@ class Recorder:
         """Raises ScopeError where an operand lies in another memory."""
         for tensor in tensors:
             if tensor.scope not in scopes:
-                raise ScopeError(f"{api}: {tensor.name} lies in {tensor.scope}, not in {' or '.join(scopes)}", self.where())
+                raise ScopeError(
+                    f"{api}: {tensor.name} lies in {tensor.scope}, not in {' or '.join(scopes)}", self.where()
+                )
 
     def operand_value(self, api: str, value: Any, dtype: str) -> Value:
         """A scalar operand of a vector call: an immediate rounded to the type, or a register of that type."""

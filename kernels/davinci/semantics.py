@@ -13,7 +13,8 @@ import numpy as np
 
 from autotune.kernels.davinci.half import round_half
 
-Array = np.ndarray
+Array = Any
+"""numpy arrays; their operators are typed too loosely for more."""
 Compute = Callable[..., Any]
 
 

@@ -6,6 +6,7 @@ and tik_api.md 3.2. Cost constants that those files do not give are named in ``t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 KIB = 1024
@@ -106,7 +107,7 @@ def use(name: str, cores: int | None = None) -> SoC:
     return soc
 
 
-SPEC = {
+SPEC: dict[str, Callable[[SoC], object]] = {
     "SOC_VERSION": lambda soc: soc.name,
     "FULL_SOC_VERSION": lambda soc: soc.name,
     "SHORT_SOC_VERSION": lambda soc: soc.short_name,

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from autotune.kernels.davinci.errors import DataTypeError, ScopeError, ShapeError
-from autotune.kernels.davinci.expr import FLOATS, Expr, Symbolic, Value, as_value, condition, describe, is_float
+from autotune.kernels.davinci.expr import (
+    FLOATS,
+    Expr,
+    Symbolic,
+    Value,
+    as_value,
+    condition,
+    describe,
+    is_float,
+)
 from autotune.kernels.davinci.memory import GM, SIZES, UB, Buffer
 from autotune.kernels.davinci.program import Access, SetScalar
 
@@ -34,7 +42,7 @@ def row_major(shape: tuple[Value, ...]) -> tuple[Value, ...]:
     return tuple(reversed(strides))
 
 
-def round_to(dtype: str, value: int | float) -> int | float:
+def round_to(dtype: str, value: float) -> int | float:
     """An immediate as a register or element of that type holds it; whole numbers wrap around."""
     if dtype == "float16":
         with np.errstate(over="ignore"):
@@ -207,9 +215,7 @@ class Tensor:
         if isinstance(last, int) and last % new:
             raise self._error(f"{self.name}: a last axis of {last} bytes does not hold whole {dtype} elements")
         self.buffer.reinterpreted |= dtype != self.dtype
-        return Tensor(
-            self._recorder, self.buffer, dtype, (*self._shape[:-1], last // new), self._offset * old // new
-        )
+        return Tensor(self._recorder, self.buffer, dtype, (*self._shape[:-1], last // new), self._offset * old // new)
 
     def loaded(self) -> Expr:
         """The first element in a fresh register, read at this point of the program."""
@@ -255,16 +261,13 @@ def _same(a: Value, b: Value) -> bool:
 class Scalar(Symbolic):
     """A register of the running kernel."""
 
-    __slots__ = ("_alive", "_expr", "_recorder", "dtype", "name")
+    __slots__ = ("_expr", "_recorder", "dtype", "name", "slot")
 
     def __init__(self, recorder: Recorder, dtype: str, name: str) -> None:
         self._recorder, self.dtype, self.name = recorder, dtype, name
-        self._expr = recorder.new_register(name, dtype)
-
-    @property
-    def slot(self) -> int:
-        """Its place among the registers."""
-        return self._expr.terms[0][0].slot  # type: ignore[union-attr]
+        variable = recorder.new_variable(name, dtype)
+        self.slot = variable.slot
+        self._expr = Expr(((variable, 1),), 0, dtype)
 
     def expr(self) -> Expr:
         """The value at the point of use."""

@@ -113,7 +113,10 @@ class Core:
             tuple(tuple(t - now for t in queue if t > now) for queue in self.queues),
             frozenset((key, end - now, pipe) for key, (end, pipe) in self.written.items() if end + _SYNC > now),
             frozenset(
-                (key, pipe, end - now) for key, ends in self.read.items() for pipe, end in ends.items() if end + _SYNC > now
+                (key, pipe, end - now)
+                for key, ends in self.read.items()
+                for pipe, end in ends.items()
+                if end + _SYNC > now
             ),
             frozenset(self.vector_written),
             frozenset(self.vector_read),

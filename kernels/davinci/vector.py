@@ -43,7 +43,7 @@ class Lanes:
         if isinstance(self.active, Expr):
             self.mask = self.active
         elif self.active != self.count:
-            self.mask = (np.arange(self.count) < self.active).reshape(self.shape()[1:])  # type: ignore[arg-type]
+            self.mask = (np.arange(self.count) < self.active).reshape(self.shape()[1:])
 
     def _by_bits(self, vector: Vector, mask: Any, most: int) -> None:
         if len(mask) != 2 or any(isinstance(as_value(word), Expr) for word in mask):
@@ -54,7 +54,7 @@ class Lanes:
         self.active = bits.bit_length()
         self.count = -(-self.active // self.coarse) * self.coarse
         chosen = np.array([bits >> lane & 1 for lane in range(self.count)], dtype=bool)
-        self.mask = None if chosen.all() else chosen.reshape(self.shape()[1:])  # type: ignore[arg-type]
+        self.mask = None if chosen.all() else chosen.reshape(self.shape()[1:])
 
     def shape(self, repeat: Value = 1) -> tuple[Value, ...]:
         """(repeats, blocks, elements a block), with the block cut in parts where operand sizes differ."""
@@ -261,9 +261,7 @@ def _binary(row: str, reads_dst: bool = False) -> tuple[Call, Call]:
 
     def simple(self: Vector, mask: Any, dst: Tensor, src0: Tensor, src1: Tensor, repeat_times: Any,
                dst_rep_stride: Any, src0_rep_stride: Any, src1_rep_stride: Any) -> None:  # fmt: skip
-        low_level(
-            self, mask, dst, src0, src1, repeat_times, 1, 1, 1, dst_rep_stride, src0_rep_stride, src1_rep_stride
-        )
+        low_level(self, mask, dst, src0, src1, repeat_times, 1, 1, 1, dst_rep_stride, src0_rep_stride, src1_rep_stride)
 
     return low_level, simple
 
