@@ -16,6 +16,7 @@ from autotune.kernels.davinci import isa
 from autotune.kernels.davinci.memory import GM, L0B, L0C, L1, SIZES, UB
 from autotune.kernels.davinci.program import Instruction
 from autotune.kernels.davinci.soc import SOCS, SoC
+from autotune.kernels.davinci.table import ROWS
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ FORMULAS = 1
 
 def version() -> str:
     """The model's name: it changes with every constant, rate, instruction row and formula."""
-    rows = [(r.name, r.pipe, r.form, r.half, r.single) for r in (*isa.ROWS.values(), *isa.WHOLE_ROWS.values())]
+    rows = [(r.name, r.pipe, r.form, r.half, r.single) for r in ROWS]
     text = repr((FORMULAS, sorted((name, c.value) for name, c in CONSTANTS.items()), rows, SOCS))
     return f"davinci-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from autotune.kernels.davinci import isa
 from autotune.kernels.davinci.errors import DataTypeError, NotEmulated, ScopeError
 from autotune.kernels.davinci.expr import Value
+from autotune.kernels.davinci.isa import Row
 from autotune.kernels.davinci.memory import FRACTAL, L0A, L0B, L0C, L1, SIZES
 from autotune.kernels.davinci.moves import Moves
 from autotune.kernels.davinci.program import Access
+from autotune.kernels.davinci.rows_cube import LOAD_ROWS, MATMUL_ROW, MMAD_ROW
 from autotune.kernels.davinci.tensor import Tensor, row_major
 
 PRODUCTS = {
@@ -55,7 +56,7 @@ class Cube(Moves):
             self.aligned(tensor)
         target = _dense(dst, n1, m1 * 16, 16)
         operands = (_dense(a, k1, m1 * 16, k0), _dense(b, k1, n1 * 16, k0))
-        self._product(isa.ROWS["matmul"], target, operands, bool(init_l1out), depth)
+        self._product(MATMUL_ROW, target, operands, bool(init_l1out), depth)
 
     def mmad(
         self,
@@ -84,11 +85,9 @@ class Cube(Moves):
             self.aligned(tensor)
         target = _dense(dst_fm, n1, m1 * 16, 16)
         operands = (_dense(src_fm, m1, k1, 16, k0), _dense(src_filter, k1, n1, 16, k0))
-        self._product(isa.ROWS["mmad"], target, operands, not is_bias, depth)
+        self._product(MMAD_ROW, target, operands, not is_bias, depth)
 
-    def _product(
-        self, row: isa.Row, target: Access, operands: tuple[Access, Access], fresh: bool, depth: Value
-    ) -> None:
+    def _product(self, row: Row, target: Access, operands: tuple[Access, Access], fresh: bool, depth: Value) -> None:
         if fresh:
             self.instruction(row, (target,), operands, (None, depth))
         else:
@@ -106,7 +105,7 @@ class Cube(Moves):
         addr_mode: Any = None,
     ) -> None:
         """Loads 512-byte fractals, one every src_stride fractals of the source, packed into the destination."""
-        row = isa.LOAD_ROWS.get((src.scope, dst.scope))
+        row = LOAD_ROWS.get((src.scope, dst.scope))
         if row is None:
             raise ScopeError(f"load2dv1 has no route from {src.scope} to {dst.scope}", self.where())
         size = SIZES[self.same_dtype("load2dv1", dst, src)]

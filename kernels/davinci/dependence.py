@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from autotune.kernels.davinci.expr import Expr, Operation, Value, Variable
-from autotune.kernels.davinci.isa import STORE_ELEMENT
 from autotune.kernels.davinci.program import (
     Access,
     Block,
@@ -18,6 +17,7 @@ from autotune.kernels.davinci.program import (
     Statement,
 )
 from autotune.kernels.davinci.recorder import ATOMIC_REGISTER
+from autotune.kernels.davinci.rows_scalar import STORE_ELEMENT
 
 
 @dataclass(frozen=True)

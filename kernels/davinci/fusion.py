@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from autotune.kernels.davinci import isa
 from autotune.kernels.davinci.expr import Expr, Registers, Variable
 from autotune.kernels.davinci.operands import flat, getter
 from autotune.kernels.davinci.program import (
@@ -77,7 +76,7 @@ def _pair(block: Block, index: int) -> tuple[SetScalar, Instruction] | None:
     if index + 1 >= len(block):
         return None
     load, store = block[index], block[index + 1]
-    if not isinstance(load, SetScalar) or not isinstance(store, Instruction) or store.row is not isa.STORE_ELEMENT:
+    if not isinstance(load, SetScalar) or not isinstance(store, Instruction) or store.row is not STORE_ELEMENT:
         return None
     source, target = load.value, store.outputs[0]
     if not isinstance(source, Access) or source.dtype != target.dtype or load.dtype != source.dtype:
@@ -115,7 +114,7 @@ def fill_loop(loop: Loop) -> Any:
     source, target = load.value, fill.outputs[0]
     step, spacing = _advance(source.offset, loop.slot), _advance(target.offset, loop.slot)
     size = int(np.prod(target.shape)) if all(isinstance(n, int) for n in target.shape) else 0
-    whole = fill.row is isa.WHOLE_ROWS["h_duplicate"] and source.dtype == load.dtype == target.dtype
+    whole = fill.row is WHOLE_ROWS["h_duplicate"] and source.dtype == load.dtype == target.dtype
     if not whole or _register(fill.immediates[0]) != load.slot or source.buffer is target.buffer:
         return None
     if not step or not spacing or step < 0 or not 0 < size <= spacing or not _dense(target):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from autotune.kernels.davinci import isa
 from autotune.kernels.davinci.errors import DataTypeError, ShapeError
 from autotune.kernels.davinci.expr import FLOATS
 from autotune.kernels.davinci.memory import SIZES, UB
+from autotune.kernels.davinci.rows_vector import WHOLE_ROWS
 from autotune.kernels.davinci.tensor import Scalar, Tensor
 from autotune.kernels.davinci.vector import Vector
 
@@ -27,7 +27,7 @@ class HighLevel(Vector):
         self.in_scope(api, (UB,), dst, *tensors)
         for tensor in tensors:
             self._same_shape(api, dst, tensor)
-        self.instruction(isa.WHOLE_ROWS[api], (dst.view(),), tuple(t.view() for t in tensors), immediates)
+        self.instruction(WHOLE_ROWS[api], (dst.view(),), tuple(t.view() for t in tensors), immediates)
 
     def _same_shape(self, api: str, a: Tensor, b: Tensor) -> None:
         if a.shape == b.shape:
@@ -89,7 +89,7 @@ class HighLevel(Vector):
         self.same_dtype(api, dst, src)
         if api != "h_reduce_sum" and src.dtype != "float16":
             raise DataTypeError(f"{api} takes float16 on 910, not {src.dtype}", self.where())
-        self.instruction(isa.WHOLE_ROWS[api], (dst.view(),), (src.view(),), (axes,))
+        self.instruction(WHOLE_ROWS[api], (dst.view(),), (src.view(),), (axes,))
 
     def h_data_move(self, dst: Tensor, src: Tensor) -> None:
         """Copies contiguous whole blocks between UB and GM or inside UB."""

@@ -39,6 +39,7 @@ from autotune.kernels.davinci.program import (
     Statement,
 )
 from autotune.kernels.davinci.recorder import ATOMIC_REGISTER, CORE_REGISTER
+from autotune.kernels.davinci.rows_scalar import STORE_ELEMENT
 from autotune.kernels.davinci.tensor import round_to
 
 Step = Callable[[Registers], Any]
@@ -154,7 +155,7 @@ class _Linker:
 
     def instruction(self, instruction: Instruction) -> Step:
         """One call."""
-        if instruction.row is isa.STORE_ELEMENT:
+        if instruction.row is STORE_ELEMENT:
             return _store_element(instruction)
         targets = [bind(access, instruction) for access in instruction.outputs]
         operands = [bind(access, instruction) for access in instruction.inputs]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from autotune.kernels.davinci import isa
+from autotune.kernels.davinci import rows_moves
 from autotune.kernels.davinci.control import Control
 from autotune.kernels.davinci.errors import (
     DataTypeError,
@@ -17,6 +17,7 @@ from autotune.kernels.davinci.errors import (
 from autotune.kernels.davinci.expr import Value
 from autotune.kernels.davinci.memory import BLOCK, L0C, SIZES, UB
 from autotune.kernels.davinci.program import Access
+from autotune.kernels.davinci.rows_vector import VECTOR_ROWS
 from autotune.kernels.davinci.tensor import Tensor
 
 CUBE_FRACTAL = 256
@@ -45,7 +46,7 @@ class Moves(Control):
     ) -> None:
         """Copies nburst bursts; strides are gaps from tail to head."""
         route = (src.scope, dst.scope)
-        row = isa.MOVE_ROWS.get(route)
+        row = rows_moves.MOVE_ROWS.get(route)
         if row is None:
             raise ScopeError(f"data_move has no route from {src.scope} to {dst.scope}", self.where())
         count = self.number("nburst", nburst, 1, 4095)
@@ -84,13 +85,13 @@ class Moves(Control):
         """L0C to UB or back with conversion between fp32 and fp16; dst_stride comes before src_stride."""
         route = (src.scope, dst.scope)
         if (
-            route not in isa.CONVERTING_MOVE_ROWS
+            route not in rows_moves.CONVERTING_MOVE_ROWS
             or block_mode not in ("", "m")
             or deqscale is not None
             or onthefly_mode
         ):
             raise NotEmulated("tensor_mov", f"{route[0]} to {route[1]}, block_mode {block_mode!r}")
-        row = isa.RELU_MOVE_ROW if relu else isa.CONVERTING_MOVE_ROWS[route]
+        row = rows_moves.RELU_MOVE_ROW if relu else rows_moves.CONVERTING_MOVE_ROWS[route]
         count = self.number("nburst", nburst, 1, 4095)
         elements = self.number("burst_len", burst_len, 1, 65535) * CUBE_FRACTAL
         gaps = [self.number("dst_stride", dst_stride, 0, 65535), self.number("src_stride", src_stride, 0, 65535)]
@@ -114,7 +115,7 @@ class Moves(Control):
         dst_step = (groups + self.number("dst_gap", dst_gap, 0, 255)) * CUBE_FRACTAL
         shape = (count, groups, 16, 16)
         self.instruction(
-            isa.ROWS["broadcast_ub_to_l0c"],
+            rows_moves.BROADCAST_ROW,
             (dst.pattern(shape, (dst_step, CUBE_FRACTAL, 16, 1)),),
             (src.pattern(shape, (src_step, 16, 0, 1)),),
         )
@@ -131,7 +132,7 @@ class Moves(Control):
         self.aligned(src)
         shape = (repeat, 16, 16)
         self.instruction(
-            isa.ROWS["vtranspose"],
+            VECTOR_ROWS["vtranspose"],
             (dst.pattern(shape, (dst_step, 16, 1)),),
             (src.pattern(shape, (src_step, 1, 16)),),
         )
@@ -169,13 +170,13 @@ class Moves(Control):
         if dst_spacing is not None and src_spacing is not None:
             shape = (repeat, 16, 16)
             self.instruction(
-                isa.ROWS["vnchwconv_even"],
+                VECTOR_ROWS["vnchwconv_even"],
                 (dst_list[0].pattern(shape, (steps[0], 1, dst_spacing), skips[0]),),
                 (src_list[0].pattern(shape, (steps[1], src_spacing, 1), skips[1]),),
             )
             return
         self.instruction(
-            isa.ROWS["vnchwconv"],
+            VECTOR_ROWS["vnchwconv"],
             tuple(row.pattern((repeat, 16), (steps[0], 1), skips[0]) for row in dst_list),
             tuple(row.pattern((repeat, 16), (steps[1], 1), skips[1]) for row in src_list),
         )

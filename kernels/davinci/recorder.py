@@ -34,6 +34,7 @@ from autotune.kernels.davinci.program import (
     Program,
     Statement,
 )
+from autotune.kernels.davinci.rows_scalar import STORE_ELEMENT
 from autotune.kernels.davinci.tensor import Scalar, Tensor, product, round_to
 
 if TYPE_CHECKING:
@@ -242,8 +243,6 @@ class Recorder:
 
     def store_element(self, tensor: Tensor, value: Any) -> None:
         """Records a scalar store of one element (t[i] = v, t[i].set_as(v))."""
-        from autotune.kernels.davinci.isa import STORE_ELEMENT
-
         if tensor.scope not in (UB, GM):
             raise ScopeError(f"a single element of {tensor.name} in {tensor.scope} cannot be stored", self.where())
         if isinstance(value, Tensor):

@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from autotune.kernels.davinci import isa
 from autotune.kernels.davinci.cube import Cube
 from autotune.kernels.davinci.errors import DataTypeError, NotEmulated, RangeError
 from autotune.kernels.davinci.expr import Expr, Value, as_value
+from autotune.kernels.davinci.isa import Row
 from autotune.kernels.davinci.memory import BLOCK, REPEAT, SIZES, UB
 from autotune.kernels.davinci.program import Access, Instruction
+from autotune.kernels.davinci.rows_vector import VECTOR_ROWS
 from autotune.kernels.davinci.tensor import Tensor
 
 Call = Callable[..., None]
@@ -79,7 +80,7 @@ class Vector(Cube):
 
     def _vector(
         self,
-        row: isa.Row,
+        row: Row,
         mask: Any,
         dst: Tensor,
         sources: tuple[Tensor, ...],
@@ -103,7 +104,7 @@ class Vector(Cube):
         self._emit_vector(row, accesses[0], inputs, immediates, lanes)
 
     def _emit_vector(
-        self, row: isa.Row, output: Access, inputs: tuple[Access, ...], immediates: tuple[Any, ...], lanes: Lanes
+        self, row: Row, output: Access, inputs: tuple[Access, ...], immediates: tuple[Any, ...], lanes: Lanes
     ) -> None:
         self.emit(Instruction(row, (output,), inputs, immediates, self.where(), lanes.mask))
 
@@ -143,7 +144,7 @@ class Vector(Cube):
         if deqscale is not None or ldst_high_half or stride_unit:
             raise NotEmulated("vconv", "deqscale, ldst_high_half and stride_unit")
         self._vector(
-            isa.ROWS["vconv"], mask, dst, (src,), repeat_times, (dst_blk_stride, src_blk_stride),
+            VECTOR_ROWS["vconv"], mask, dst, (src,), repeat_times, (dst_blk_stride, src_blk_stride),
             (dst_rep_stride, src_rep_stride), self.conversion("vconv", round_mode, src, dst),
         )  # fmt: skip
 
@@ -165,7 +166,7 @@ class Vector(Cube):
         """Fills with one value."""
         value = self.operand_value("vector_dup", scalar, dst.dtype)
         strides = (dst_blk_stride,), (dst_rep_stride,)
-        self._vector(isa.ROWS["vector_dup"], mask, dst, (), repeat_times, *strides, (value,))
+        self._vector(VECTOR_ROWS["vector_dup"], mask, dst, (), repeat_times, *strides, (value,))
 
     def vec_dup(self, mask: Any, dst: Tensor, scalar: Any, repeat_times: Any, dst_rep_stride: Any) -> None:
         """Fills with one value."""
@@ -193,7 +194,7 @@ class Vector(Cube):
             raise RangeError(
                 f"vec_rec_high_preci: work_tensor has {work_tensor.size} elements, {needed} are needed", self.where()
             )
-        self._vector(isa.ROWS["vrec_high_preci"], mask, dst, (src,), repeat_times, (1, 1), tuple(steps))
+        self._vector(VECTOR_ROWS["vrec_high_preci"], mask, dst, (src,), repeat_times, (1, 1), tuple(steps))
 
     def _reduce(self, row: str, mask: Any, dst: Tensor, src: Tensor, repeat_times: Any, results: int, step: Value,
                 src_blk_stride: Any, src_rep_stride: Any) -> None:  # fmt: skip
@@ -204,13 +205,13 @@ class Vector(Cube):
         repeat = self.number("repeat_times", repeat_times, 0, 255)
         source = lanes.access(src, repeat, self.number("block stride", src_blk_stride, 0, 65535),
                               self.number("repeat stride", src_rep_stride, 0, 65535))  # fmt: skip
-        if isa.ROWS[row].reduces:
+        if VECTOR_ROWS[row].reduces:
             target = dst.pattern((repeat, 1), (step, 1))
         else:
             if lanes.mask is not None:
                 raise NotEmulated(row, "a mask that does not cover whole blocks")
             target = dst.pattern((repeat, lanes.count // lanes.coarse, results), (step, results, 1))
-        self._emit_vector(isa.ROWS[row], target, (source,), (), lanes)
+        self._emit_vector(VECTOR_ROWS[row], target, (source,), (), lanes)
 
     def vcadd(self, mask: Any, dst: Tensor, src: Tensor, repeat_times: Any, dst_rep_stride: Any, src_blk_stride: Any,
               src_rep_stride: Any, stride_unit: int = 0) -> None:  # fmt: skip
@@ -241,7 +242,7 @@ def _unary(row: str) -> tuple[Call, Call]:
                   src_blk_stride: Any, dst_rep_stride: Any, src_rep_stride: Any, stride_unit: int = 0) -> None:  # fmt: skip
         self.same_dtype(row, dst, src)
         strides = (dst_blk_stride, src_blk_stride), (dst_rep_stride, src_rep_stride)
-        self._vector(isa.ROWS[row], mask, dst, (src,), repeat_times, *strides)
+        self._vector(VECTOR_ROWS[row], mask, dst, (src,), repeat_times, *strides)
 
     def simple(self: Vector, mask: Any, dst: Tensor, src: Tensor, repeat_times: Any, dst_rep_stride: Any,
                src_rep_stride: Any) -> None:  # fmt: skip
@@ -257,7 +258,7 @@ def _binary(row: str, reads_dst: bool = False) -> tuple[Call, Call]:
         self.same_dtype(row, dst, src0, src1)
         blocks = (dst_blk_stride, src0_blk_stride, src1_blk_stride)
         repeats = (dst_rep_stride, src0_rep_stride, src1_rep_stride)
-        self._vector(isa.ROWS[row], mask, dst, (src0, src1), repeat_times, blocks, repeats, (), reads_dst)
+        self._vector(VECTOR_ROWS[row], mask, dst, (src0, src1), repeat_times, blocks, repeats, (), reads_dst)
 
     def simple(self: Vector, mask: Any, dst: Tensor, src0: Tensor, src1: Tensor, repeat_times: Any,
                dst_rep_stride: Any, src0_rep_stride: Any, src1_rep_stride: Any) -> None:  # fmt: skip
@@ -273,7 +274,7 @@ def _scalar(row: str, reads_dst: bool = False) -> tuple[Call, Call]:
         self.same_dtype(row, dst, src)
         value = self.operand_value(row, scalar, dst.dtype)
         strides = (dst_blk_stride, src_blk_stride), (dst_rep_stride, src_rep_stride)
-        self._vector(isa.ROWS[row], mask, dst, (src,), repeat_times, *strides, (value,), reads_dst)
+        self._vector(VECTOR_ROWS[row], mask, dst, (src,), repeat_times, *strides, (value,), reads_dst)
 
     def simple(self: Vector, mask: Any, dst: Tensor, src: Tensor, scalar: Any, repeat_times: Any,
                dst_rep_stride: Any, src_rep_stride: Any, mask_mode: str = "normal") -> None:  # fmt: skip
