@@ -25,6 +25,8 @@ from autotune.kernels.davinci.program import (
     SetScalar,
     Statement,
 )
+from autotune.kernels.davinci.rows_scalar import STORE_ELEMENT
+from autotune.kernels.davinci.rows_vector import WHOLE_ROWS
 
 SHORTEST = 4
 """Pairs from which on an unrolled run is fused."""
