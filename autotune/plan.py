@@ -97,7 +97,7 @@ class TilingPlan:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> TilingPlan:
-        """The inverse of ``to_json``. Derived names (last_Br, last_Bc, Tr, Tc) are ignored, unknown ones raise PlanError."""
+        """The inverse of ``to_json``. The derived last_Br, last_Bc, Tr and Tc are ignored, unknown names raise PlanError."""
         known = {knob.name for knob in fields(cls)} | {"last_Br", "last_Bc", "Tr", "Tc"}
         unknown = sorted(set(value) - known)
         if unknown:

@@ -60,10 +60,14 @@ class AttentionProblem:
             if value < 1:
                 raise ProblemError(f"shape: {name} is {value}; every dimension must be at least 1", field="shape")
         if self.head_dim > MAX_HEAD_DIM:
-            raise ProblemError(f"shape: D is {self.head_dim}; the head dimension is at most {MAX_HEAD_DIM}", field="shape")
+            raise ProblemError(
+                f"shape: D is {self.head_dim}; the head dimension is at most {MAX_HEAD_DIM}", field="shape"
+            )
         for name, length in (("Nq", self.Nq), ("N", self.N)):
             if length > MAX_LENGTH:
-                raise ProblemError(f"shape: {name} is {length}; a sequence is at most {MAX_LENGTH} tokens", field="shape")
+                raise ProblemError(
+                    f"shape: {name} is {length}; a sequence is at most {MAX_LENGTH} tokens", field="shape"
+                )
         if self.heads_total > MAX_HEADS_TOTAL:
             raise ProblemError(f"shape: B*H is {self.heads_total}; it is at most {MAX_HEADS_TOTAL}", field="shape")
         if self.scores > MAX_SCORES:
