@@ -64,6 +64,11 @@ class TilingPlan:
         block_num = self.core_split.block_num
         if isinstance(block_num, bool) or not isinstance(block_num, int) or not 1 <= block_num <= 65535:
             raise PlanError(f"block_num is {block_num!r}; it must be 1 to 65535", field="block_num")
+        if not isinstance(self.double_buffer, bool):
+            raise PlanError(f"double_buffer is {self.double_buffer!r}; it must be true or false", field="double_buffer")
+        for name, value in (("core_split", self.core_split.rule), ("strategy", self.strategy)):
+            if not isinstance(value, str):
+                raise PlanError(f"{name} is {value!r}; it must be a name", field=name)
 
     @property
     def key(self) -> str:
@@ -97,7 +102,7 @@ class TilingPlan:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> TilingPlan:
-        """The inverse of ``to_json``. The derived last_Br, last_Bc, Tr and Tc are ignored, unknown names raise PlanError."""
+        """The inverse of ``to_json``. Derived last_Br, last_Bc, Tr, Tc are ignored, unknown names raise PlanError."""
         known = {knob.name for knob in fields(cls)} | {"last_Br", "last_Bc", "Tr", "Tc"}
         unknown = sorted(set(value) - known)
         if unknown:
@@ -106,6 +111,8 @@ class TilingPlan:
         if missing:
             raise PlanError(f"a plan needs {' and '.join(missing)}", field=missing[0])
         split = value.get("core_split", {})
+        if not isinstance(split, Mapping):
+            raise PlanError(f"core_split is {split!r}; it must have a rule and a block_num", field="core_split")
         options = {knob.name: value[knob.name] for knob in fields(cls) if knob.name in value}
         options["core_split"] = CoreSplit(split.get("rule", "even"), split.get("block_num", 1))
         return cls(**options)

@@ -127,14 +127,18 @@ class AttentionProblem:
     def from_json(cls, value: Mapping[str, Any]) -> AttentionProblem:
         """The inverse of ``to_json``; unknown names raise ProblemError."""
         options = {name: item for name, item in value.items() if name != "shape"}
-        unknown = set(options) - {field.name for field in fields(cls)}
+        unknown = sorted(
+            set(options) - {"op"} - {field.name for field in fields(cls) if field.name not in _SHAPE_FIELDS}
+        )
         if unknown:
-            raise ProblemError(f"unknown problem fields: {', '.join(sorted(unknown))}", field=sorted(unknown)[0])
+            raise ProblemError(f"unknown problem fields: {', '.join(unknown)}", field=unknown[0])
         return cls.of(value.get("shape", ()), **options)
 
     @classmethod
     def of(cls, shape: Any, op: str = "flash_attention", **options: Any) -> AttentionProblem:
         """From a shape of five numbers (B, H, Nq, N, D), or four (B, H, N, D) where Nq = N."""
+        if not isinstance(shape, (tuple, list)):
+            raise ProblemError(f"shape is {shape!r}; write it as {SHAPE_FORM}", field="shape")
         sizes = tuple(shape)
         if len(sizes) == 4:
             sizes = (sizes[0], sizes[1], sizes[2], sizes[2], sizes[3])
