@@ -127,9 +127,8 @@ class AttentionProblem:
     def from_json(cls, value: Mapping[str, Any]) -> AttentionProblem:
         """The inverse of ``to_json``; unknown names raise ProblemError."""
         options = {name: item for name, item in value.items() if name != "shape"}
-        unknown = sorted(
-            set(options) - {"op"} - {field.name for field in fields(cls) if field.name not in _SHAPE_FIELDS}
-        )
+        known = {field.name for field in fields(cls)} - _SHAPE_FIELDS | {"op"}
+        unknown = sorted(set(options) - known)
         if unknown:
             raise ProblemError(f"unknown problem fields: {', '.join(unknown)}", field=unknown[0])
         return cls.of(value.get("shape", ()), **options)

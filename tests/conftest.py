@@ -1,0 +1,20 @@
+"""For every test: one BLAS thread, none of the caller's settings, the same Hypothesis examples in each run."""
+
+import os
+
+import pytest
+from hypothesis import settings
+
+for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(variable, "1")
+
+settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.register_profile("explore", max_examples=2000, deadline=None)
+settings.load_profile("repeatable")
+
+
+@pytest.fixture(autouse=True)
+def default_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """AUTOTUNE_* variables of the person who runs the tests must not reach the code under test."""
+    for variable in [name for name in os.environ if name.startswith("AUTOTUNE_")]:
+        monkeypatch.delenv(variable)
