@@ -1,0 +1,179 @@
+"""The clocks of one core: what its queues are doing, and who last touched which buffer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from autotune.kernels.davinci import costs, isa
+from autotune.kernels.davinci.expr import Registers
+from autotune.kernels.davinci.memory import Buffer
+from autotune.kernels.davinci.operands import getter
+
+PIPES = (isa.V, isa.M, isa.MTE1, isa.MTE2, isa.MTE3)
+"""The queues that S fills."""
+V, MTE1 = PIPES.index(isa.V), PIPES.index(isa.MTE1)
+BY_SCALAR = -1
+"""In place of a pipe: the scalar unit wrote it."""
+
+SYNC = costs.value("sync_latency")
+DEPTH = costs.value("queue_depth")
+_NOBODY: dict[int, int] = {}
+
+Key = Any
+"""What hazards are tracked by: a buffer's id, with the number of its copy where it has several."""
+
+
+def key_of(buffer: Buffer) -> Callable[[Registers], Key]:
+    """A buffer, or the one of its copies that a loop is using, as a key."""
+    name = id(buffer)
+    if buffer.turn is None:
+        return lambda r: name
+    turn = getter(buffer.turn)
+    return lambda r: (name, turn(r))
+
+
+def keys_of(buffer: Buffer) -> list[Key]:
+    """Every key under which a buffer can be tracked."""
+    return [id(buffer)] if buffer.turn is None else [(id(buffer), turn) for turn in range(buffer.copies)]
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """The pipes and the hazard keys that a block can touch."""
+
+    pipes: tuple[int, ...]
+    keys: tuple[Key, ...]
+
+
+class Core:
+    """One core's clocks, in cycles from the start of the kernel.
+
+    now: when S issues next. free: when each pipe can start its next instruction. queues: start times of what was
+    issued to each pipe. written: key to (end, pipe) of the last write; read: key to the end of the last read by pipe.
+    vector_written, vector_read: what V touched since it last drained. busy: cycles of work by pipe, then of S.
+    integers: whole numbers that S stored, by (buffer id, element).
+    """
+
+    __slots__ = (
+        "busy", "drained", "free", "integers", "now", "queues", "read", "stored", "vector_read", "vector_written",
+        "written",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.free = [0] * len(PIPES)
+        self.queues: list[list[int]] = [[] for _ in PIPES]
+        self.written: dict[Key, tuple[int, int]] = {}
+        self.read: dict[Key, dict[int, int]] = {}
+        self.vector_written: set[Key] = set()
+        self.vector_read: set[Key] = set()
+        self.drained = False
+        self.busy = [0] * (len(PIPES) + 1)
+        self.integers: dict[tuple[int, int], int] = {}
+        self.stored = 0
+
+    def copy(self) -> Core:
+        """An independent core in the same state."""
+        other = Core()
+        other.now, other.free, other.queues = self.now, list(self.free), [list(queue) for queue in self.queues]
+        other.written, other.read = dict(self.written), {key: dict(ends) for key, ends in self.read.items()}
+        other.vector_written, other.vector_read = set(self.vector_written), set(self.vector_read)
+        other.busy, other.integers, other.stored = list(self.busy), dict(self.integers), self.stored
+        return other
+
+    def wait_for_room(self, pipe: int) -> None:
+        """S stops while the pipe's queue holds as many instructions as it can."""
+        queue, now = self.queues[pipe], self.now
+        if len(queue) < DEPTH:
+            return
+        waiting = [start for start in queue if start > now]
+        if len(waiting) >= DEPTH:
+            self.now = now = waiting[-DEPTH]
+            waiting = [start for start in waiting if start > now]
+        self.queues[pipe] = waiting
+
+    def ready(self, reads: Iterable[Key], writes: Iterable[Key], pipe: int, start: int) -> int:
+        """The first cycle from ``start`` on at which other pipes are done with what is read and overwritten."""
+        written = self.written
+        for key in reads:
+            known = written.get(key)
+            if known is not None and known[0] + SYNC > start and known[1] != pipe:
+                start = known[0] + SYNC
+        for key in writes:
+            known = written.get(key)
+            if known is not None and known[0] + SYNC > start and known[1] != pipe:
+                start = known[0] + SYNC
+            for reader, end in self.read.get(key, _NOBODY).items():
+                if end + SYNC > start and reader != pipe:
+                    start = end + SYNC
+        return start
+
+    def barrier(self, reads: Iterable[Key], writes: Iterable[Key]) -> bool:
+        """Whether V must drain first: since it last did, it wrote one of these, or read what is written now."""
+        written, read = self.vector_written, self.vector_read
+        needed = not (written.isdisjoint(reads) and written.isdisjoint(writes) and read.isdisjoint(writes))
+        if needed:
+            written.clear()
+            read.clear()
+            self.drained = True
+        written.update(writes)
+        read.update(reads)
+        return needed
+
+    def touch(self, reads: Iterable[Key], writes: Iterable[Key], pipe: int, end: int) -> None:
+        """Leaves the mark of an instruction that ends at ``end``."""
+        for key in reads:
+            self.read.setdefault(key, {})[pipe] = end
+        for key in writes:
+            self.written[key] = (end, pipe)
+
+    def freeze(self, footprint: Footprint) -> tuple[Any, ...]:
+        """All that a block with this footprint depends on, relative to now; what lies in the past is left out."""
+        now, written, read = self.now, self.written, self.read
+        pipes = []
+        for pipe in footprint.pipes:
+            queue = self.queues[pipe] = [start for start in self.queues[pipe] if start > now]
+            free = self.free[pipe]
+            pipes.append((free - now if free > now else 0, tuple([start - now for start in queue])))
+        horizon, hazards = now - SYNC, []
+        vector_written, vector_read = self.vector_written, self.vector_read
+        for key in footprint.keys:
+            entry = written.get(key)
+            last = (entry[0] - now, entry[1]) if entry is not None and entry[0] > horizon else None
+            readers = read.get(key)
+            pending = None
+            if readers:
+                pending = tuple([(pipe, end - now) for pipe, end in readers.items() if end > horizon])
+            hazards.append((last, pending or None, key in vector_written, key in vector_read))
+        return tuple(pipes), tuple(hazards)
+
+    def thaw(self, frozen: tuple[Any, ...], footprint: Footprint, drained: bool) -> None:
+        """The inverse of ``freeze`` at the present clock; drained: V drained, whatever else it had touched."""
+        now = self.now
+        pipes, hazards = frozen
+        for pipe, (until, starts) in zip(footprint.pipes, pipes):
+            self.free[pipe] = now + until
+            self.queues[pipe] = [now + start for start in starts]
+        if drained:
+            self.vector_written.clear()
+            self.vector_read.clear()
+            self.drained = True
+        for key, (last, pending, by_vector, for_vector) in zip(footprint.keys, hazards):
+            if last is None:
+                self.written.pop(key, None)
+            else:
+                self.written[key] = (now + last[0], last[1])
+            if pending is None:
+                self.read.pop(key, None)
+            else:
+                self.read[key] = {pipe: now + end for pipe, end in pending}
+            if by_vector:
+                self.vector_written.add(key)
+            if for_vector:
+                self.vector_read.add(key)
+
+    def finish(self) -> int:
+        """The cycle at which everything issued so far has ended."""
+        return max(self.now, *self.free)
