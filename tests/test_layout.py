@@ -59,8 +59,9 @@ def test_the_client_loads_nothing_of_ours() -> None:
 
 
 def test_what_a_kernel_build_imports_runs_on_python_3_8() -> None:
-    result = python("-m", "vermin", "--quiet", "--no-tips", "--violations", "--target=3.8-", *PYTHON_3_8)
-    assert result.returncode == 0, result.stdout
+    vermin = [Path(sys.executable).with_name("vermin"), "--quiet", "--violations", "--target=3.8-", *PYTHON_3_8]
+    result = subprocess.run(vermin, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stdout) == (0, "")
 
 
 @pytest.mark.parametrize("path", [".ci/run", "script/test", "script/demo"])
