@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from autotune.kernels.davinci import costs, isa
-from autotune.kernels.davinci.expr import Registers
-from autotune.kernels.davinci.memory import Buffer
-from autotune.kernels.davinci.operands import getter
+from autotune.kernels.davinci.regions import Key
 
 PIPES = (isa.V, isa.M, isa.MTE1, isa.MTE2, isa.MTE3)
 """The queues that S fills."""
@@ -20,23 +18,6 @@ BY_SCALAR = -1
 SYNC = costs.value("sync_latency")
 DEPTH = costs.value("queue_depth")
 _NOBODY: dict[int, int] = {}
-
-Key = Any
-"""What hazards are tracked by: a buffer's id, with the number of its copy where it has several."""
-
-
-def key_of(buffer: Buffer) -> Callable[[Registers], Key]:
-    """A buffer, or the one of its copies that a loop is using, as a key."""
-    name = id(buffer)
-    if buffer.turn is None:
-        return lambda r: name
-    turn = getter(buffer.turn)
-    return lambda r: (name, turn(r))
-
-
-def keys_of(buffer: Buffer) -> list[Key]:
-    """Every key under which a buffer can be tracked."""
-    return [id(buffer)] if buffer.turn is None else [(id(buffer), turn) for turn in range(buffer.copies)]
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ CONSTANTS = {
 }
 """Rates in bytes per cycle are the chip's own: see soc.py."""
 
-FORMULAS = 1
+FORMULAS = 2
 """Counts changes of the formulas below and of the engine in timing.py."""
 
 

@@ -35,14 +35,14 @@ SHORTEST = 4
 class ElementCopies:
     """b[to[i]] = a[origin[i]], through one register each."""
 
-    __slots__ = ("origin", "slots", "source", "target", "to")
+    __slots__ = ("loads", "origin", "slots", "source", "stores", "target", "to")
 
     def __init__(self, pairs: list[tuple[SetScalar, Instruction]]) -> None:
-        loads: list[Access] = [load.value for load, _ in pairs]
-        stores = [store.outputs[0] for _, store in pairs]
-        self.source, self.target = loads[0], stores[0]
-        self.origin = np.array([access.offset for access in loads])
-        self.to = np.array([access.offset for access in stores])
+        self.loads: list[Access] = [load.value for load, _ in pairs]
+        self.stores = [store.outputs[0] for _, store in pairs]
+        self.source, self.target = self.loads[0], self.stores[0]
+        self.origin = np.array([access.offset for access in self.loads])
+        self.to = np.array([access.offset for access in self.stores])
         self.slots = [load.slot for load, _ in pairs]
 
     def step(self) -> Callable[[Registers], None]:

@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from autotune.kernels.davinci.clocks import PIPES, Core, Footprint, keys_of
+from autotune.kernels.davinci.clocks import PIPES, Core, Footprint
 from autotune.kernels.davinci.expr import Expr, Operation, Registers, Value, Variable
 from autotune.kernels.davinci.isa import S
 from autotune.kernels.davinci.memory import Buffer
 from autotune.kernels.davinci.operands import getter
 from autotune.kernels.davinci.program import Access, Block, Branch, Instruction, Loop, SetScalar, Statement
 from autotune.kernels.davinci.recorder import ATOMIC_REGISTER
+from autotune.kernels.davinci.regions import Regions
 from autotune.kernels.davinci.rows_scalar import STORE_ELEMENT
 
 Outcome = Callable[[Core, Registers], Any]
@@ -44,12 +45,12 @@ class Steering:
         return tuple(values)
 
 
-def relevant_slots(body: Block) -> frozenset[int]:
+def relevant_slots(body: Block, regions: Regions) -> frozenset[int]:
     """Registers on which, through other registers and stored whole numbers, the course of a program depends."""
     statements = list(inside(body))
     relevant = {ATOMIC_REGISTER}
     for statement in statements:
-        for value in _decides(statement):
+        for value in _decides(statement, regions):
             relevant |= registers(value)
     while True:
         before = len(relevant)
@@ -60,7 +61,7 @@ def relevant_slots(body: Block) -> frozenset[int]:
             return frozenset(relevant)
 
 
-def steering(block: Block, relevant: frozenset[int]) -> Steering:
+def steering(block: Block, relevant: frozenset[int], regions: Regions) -> Steering:
     """What decides the course of a block. A number is taken by its outcome where the block does not change it on the
     way, else by the registers that it starts from."""
     statements = list(inside(block))
@@ -69,7 +70,7 @@ def steering(block: Block, relevant: frozenset[int]) -> Steering:
     outcomes: dict[Any, Outcome] = {}
     slots, memory = {ATOMIC_REGISTER}, False
     for statement in statements:
-        for value in _decides(statement):
+        for value in _decides(statement, regions):
             used = registers(value)
             if used and not used & assigned:
                 outcomes.setdefault(_text(value), _evaluated(value))
@@ -82,7 +83,7 @@ def steering(block: Block, relevant: frozenset[int]) -> Steering:
             slots |= used - assigned
             memory |= loads
         elif loads:
-            buffer = statement.value.buffer  # type: ignore[union-attr]
+            buffer = statement.value.buffer
             outcomes.setdefault(("load", id(buffer), _text(source)), _loaded(id(buffer), source))
         elif used:
             outcomes.setdefault(_text(source), _evaluated(source))
@@ -92,7 +93,7 @@ def steering(block: Block, relevant: frozenset[int]) -> Steering:
         memory,
         tuple(sorted(assigned & relevant)),
         stores,
-        _footprint(statements),
+        _footprint(statements, regions),
     )
 
 
@@ -120,7 +121,7 @@ def registers(value: Value) -> set[int]:
     return found
 
 
-def _footprint(statements: list[Statement]) -> Footprint:
+def _footprint(statements: list[Statement], regions: Regions) -> Footprint:
     pipes: set[int] = set()
     buffers: dict[Buffer, None] = {}
     for statement in statements:
@@ -132,7 +133,7 @@ def _footprint(statements: list[Statement]) -> Footprint:
                 pipes.add(PIPES.index("MTE1"))
         elif isinstance(statement, SetScalar) and isinstance(statement.value, Access):
             buffers[statement.value.buffer] = None
-    return Footprint(tuple(sorted(pipes)), tuple(key for buffer in buffers for key in keys_of(buffer)))
+    return Footprint(tuple(sorted(pipes)), tuple(key for buffer in buffers for key in regions.all_keys(buffer)))
 
 
 def _evaluated(value: Value) -> Outcome:
@@ -162,19 +163,19 @@ def _sets(statement: Statement) -> tuple[int, ...]:
     return (statement.slot,) if isinstance(statement, (SetScalar, Loop)) else ()
 
 
-def _decides(statement: Statement) -> Iterator[Value]:
+def _decides(statement: Statement, regions: Regions) -> Iterator[Value]:
     """Numbers that decide the course of a statement itself."""
     if isinstance(statement, Loop):
         yield from (statement.start, statement.stop)
     elif isinstance(statement, Branch):
         yield from (condition for condition, _ in statement.arms)
     elif isinstance(statement, SetScalar) and isinstance(statement.value, Access):
-        yield statement.value.buffer.turn
+        yield from regions.decides(statement.value)
     elif isinstance(statement, Instruction):
         for access in (*statement.outputs, *statement.inputs):
             yield from access.shape
             yield from access.strides
-            yield access.buffer.turn
+            yield from regions.decides(access)
         if _stores_whole(statement):
             yield from (statement.outputs[0].offset, statement.immediates[0])
 

@@ -11,12 +11,12 @@ full run exactly.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from autotune.kernels.davinci import costs, isa
-from autotune.kernels.davinci.clocks import BY_SCALAR, MTE1, PIPES, Core, V, key_of
+from autotune.kernels.davinci.clocks import BY_SCALAR, MTE1, PIPES, Core, V
 from autotune.kernels.davinci.expr import Registers, evaluator
 from autotune.kernels.davinci.fusion import ElementCopies, fused
 from autotune.kernels.davinci.memory import GM
@@ -34,8 +34,9 @@ from autotune.kernels.davinci.program import (
     Statement,
 )
 from autotune.kernels.davinci.recorder import ATOMIC_REGISTER, CORE_REGISTER
+from autotune.kernels.davinci.regions import Keys, Regions
 from autotune.kernels.davinci.soc import SoC
-from autotune.kernels.davinci.steering import Steering, relevant_slots, steering
+from autotune.kernels.davinci.steering import Steering, inside, relevant_slots, steering
 
 Step = Callable[[Core, Registers], Any]
 """A statement's effect on a core's clocks; a true result leaves the block."""
@@ -84,7 +85,8 @@ class _Walk:
 
     def __init__(self, program: Program, remember: bool) -> None:
         self.program, self.soc, self.remember = program, program.soc, remember
-        self.relevant = relevant_slots(program.body)
+        self.regions = Regions(inside(program.body))
+        self.relevant = relevant_slots(program.body, self.regions)
 
     def cores(self) -> list[Core]:
         """The clocks of every core after the whole kernel. What stands before the loop over cores is walked once."""
@@ -127,7 +129,7 @@ class _Walk:
             core.now += overhead
             return steps(core, r)
 
-        return _Turn(body, steering(block, self.relevant)) if self.remember else body
+        return _Turn(body, steering(block, self.relevant, self.regions)) if self.remember else body
 
     def link(self, statement: Statement | ElementCopies) -> Step:
         """One statement."""
@@ -187,12 +189,12 @@ class _Walk:
                 r[slot] = value(r)
 
             return compute
-        buffer, key = source.buffer, key_of(source.buffer)
+        buffer, keys = source.buffer, always(self.regions.keys(source))
         latency = costs.value("scalar_read_global") if buffer.scope == GM else _READ
         place = getter(source.offset) if "int" in source.dtype else None
 
         def load(core: Core, r: Registers) -> None:
-            core.now = core.ready((key(r),), (), BY_SCALAR, core.now) + latency
+            core.now = core.ready(keys(r), (), BY_SCALAR, core.now) + latency
             core.busy[_S] += latency
             if place is not None:
                 r[slot] = core.integers.get((id(buffer), place(r)), 0)
@@ -201,14 +203,15 @@ class _Walk:
 
     def copies(self, copies: ElementCopies) -> Step:
         """Reads and stores of single elements in turn: only the first pair can have to wait."""
-        source, target = key_of(copies.source.buffer), key_of(copies.target.buffer)
+        source, target = self._together(copies.loads), self._together(copies.stores)
         total = len(copies.slots) * (_READ + _WRITE)
 
         def run(core: Core, r: Registers) -> None:
-            read = core.ready((source(r),), (), BY_SCALAR, core.now) + _READ
-            core.now = core.ready((), (target(r),), BY_SCALAR, read) + total - _READ
+            read = core.ready(source(r), (), BY_SCALAR, core.now) + _READ
+            targets = target(r)
+            core.now = core.ready((), targets, BY_SCALAR, read) + total - _READ
             core.busy[_S] += total
-            core.written[target(r)] = (core.now, BY_SCALAR)
+            core.touch((), targets, BY_SCALAR, core.now)
 
         return run
 
@@ -218,8 +221,7 @@ class _Walk:
             return self._store_element(instruction)
         accesses = (*instruction.outputs, *instruction.inputs)
         shape_of = [_shape(access) for access in accesses]
-        reads = [key_of(access.buffer) for access in instruction.inputs]
-        writes = [key_of(access.buffer) for access in instruction.outputs]
+        reads, writes = self._together(instruction.inputs), self._together(instruction.outputs)
         pipe, soc = PIPES.index(instruction.row.pipe), self.soc
         vector, both = pipe == V, instruction.row.name == "matmul"
         to_global = instruction.outputs[0].buffer.scope == GM
@@ -237,7 +239,7 @@ class _Walk:
             if not cycles:
                 return
             core.wait_for_room(pipe)
-            read, written = [key(r) for key in reads], [key(r) for key in writes]
+            read, written = reads(r), writes(r)
             free = max(core.free[pipe], core.free[MTE1]) if both else core.free[pipe]
             start = core.ready(read, written, pipe, max(free, core.now))
             end = start + cycles
@@ -252,18 +254,27 @@ class _Walk:
 
         return run
 
+    def _together(self, accesses: Sequence[Access]) -> Callable[[Registers], Keys]:
+        """What several operands touch."""
+        parts: list[Any] = [self.regions.keys(access) for access in accesses]
+        if not any(callable(part) for part in parts):
+            keys = tuple(dict.fromkeys(key for part in parts for key in part))
+            return lambda r: keys
+        getters = [always(part) for part in parts]
+        return lambda r: tuple(dict.fromkeys([key for get in getters for key in get(r)]))
+
     def _store_element(self, instruction: Instruction) -> Step:
         """S waits for the readers and writers of the tensor, then writes; whole numbers are remembered."""
         access = instruction.outputs[0]
-        buffer, key = id(access.buffer), key_of(access.buffer)
+        buffer, keys = id(access.buffer), always(self.regions.keys(access))
         place, value = getter(access.offset), getter(instruction.immediates[0])
         whole = "int" in access.dtype
 
         def run(core: Core, r: Registers) -> None:
-            target = key(r)
-            core.now = core.ready((), (target,), BY_SCALAR, core.now) + _WRITE
+            targets = keys(r)
+            core.now = core.ready((), targets, BY_SCALAR, core.now) + _WRITE
             core.busy[_S] += _WRITE
-            core.written[target] = (core.now, BY_SCALAR)
+            core.touch((), targets, BY_SCALAR, core.now)
             if whole:
                 core.integers[buffer, place(r)] = value(r)
                 core.stored = hash((core.stored, buffer, place(r), value(r)))

@@ -90,6 +90,25 @@ def test_two_buffers_in_turn_let_a_move_run_under_the_vector_unit() -> None:
     assert two == pytest.approx(8 * vector + move, rel=0.03)
 
 
+def test_slices_of_one_tensor_are_as_good_as_two_tensors() -> None:
+    def program(place: Any) -> Any:
+        tik = Tik()
+        gm = tik.Tensor("float16", (65536,), GM, "gm")
+        ring = tik.Tensor("float16", (16384,), UB, "ring")
+        with tik.for_range(0, 8) as i:
+            tik.data_move(ring[place(i)], gm[i * 8192], 0, 1, 512, 0, 0)
+            for _ in range(4):
+                tik.vec_exp(128, ring[place(i)], ring[place(i)], 64, 8, 8)
+        tik.vec_exp(128, ring[0], ring[0], 64, 8, 8)
+        tik.vec_exp(128, ring[8192], ring[8192], 64, 8, 8)
+        return _built(tik, gm)
+
+    one, ring = estimate(program(lambda i: 0)).cycles, estimate(program(lambda i: i % 2 * 8192)).cycles
+    vector = 4 * (START + 4 * 64)
+    assert one - ring == pytest.approx(7 * (512 + 2 * SYNC), rel=0.05)
+    assert ring == pytest.approx(8.5 * vector + 512, rel=0.03)
+
+
 def test_a_scalar_read_of_a_tensor_stops_the_issue_of_everything_behind_it() -> None:
     tik = Tik()
     a, b = _vector(tik, "a"), _vector(tik, "b")
@@ -132,7 +151,7 @@ def test_cores_in_one_wave_take_as_long_as_the_slowest() -> None:
 
 def _random_block(tik: Tik, draw: random.Random, tensors: list[Any], depth: int, index: Any) -> None:
     for _ in range(draw.randint(1, 5)):
-        kind = draw.randrange(8)
+        kind = draw.randrange(10)
         a, b = draw.choice(tensors), draw.choice(tensors)
         repeats = draw.randint(1, 8)
         if kind == 0 and depth < 3:
@@ -161,11 +180,15 @@ def _random_block(tik: Tik, draw: random.Random, tensors: list[Any], depth: int,
                 scalar = tik.Scalar("float16")
                 scalar.set_as(a[row])
                 tik.h_duplicate(b[16:32], scalar)
+        elif kind == 7 and depth:
+            tik.vec_muls(128, a[index % 2 * 512], b[draw.choice((0, 256, 512))], 0.5, draw.randint(1, 4), 8, 8)
+        elif kind == 8:
+            tik.vec_dup(128, a[draw.choice((0, 256, 512))], 1.0, draw.randint(1, 4), 8)
         else:
             tik.vec_add(128, a, a, b, repeats, 8, 8, 8)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(80))
 def test_remembered_turns_equal_walking_every_turn(seed: int) -> None:
     draw = random.Random(seed)
     tik = Tik()
