@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from types import TracebackType
 from typing import Any
 
@@ -14,20 +15,29 @@ from autotune.kernels.davinci.errors import (
     ScopeError,
     TikError,
 )
-from autotune.kernels.davinci.expr import Expr, Value, Variable, as_value, condition
-from autotune.kernels.davinci.memory import GM
+from autotune.kernels.davinci.expr import Expr, Value, Variable, as_value, condition, variables
+from autotune.kernels.davinci.memory import GM, SIZES
 from autotune.kernels.davinci.program import Block, Branch, Leave, Loop, SetScalar
 from autotune.kernels.davinci.recorder import (
     ATOMIC_REGISTER,
     CORE_REGISTER,
+    Frame,
     OpenLoop,
     Recorder,
 )
 from autotune.kernels.davinci.soc import SoC
-from autotune.kernels.davinci.tensor import Tensor
+from autotune.kernels.davinci.tensor import Life, LoopIndex, Tensor
 
 MAX_INIT_ELEMENTS = 256 * 1024
 """Most elements of a tensor with init_value (tik_api.md 2.1)."""
+
+
+MOST_ARMS = 400
+"""Most arms of a chain of if_scope, elif_scope and else_scope (tik_api.md 2.4)."""
+NO_CONDITION = {"dav-m100": ("float16", "float32"), "dav-c220": ()}
+"""Types of a Scalar that cannot stand in a condition, by architecture; float16 on the others (tik_api.md 2.4)."""
+SCALAR_TYPES = tuple(name for name in SIZES if name not in ("bool", "bfloat16"))
+"""What a Scalar may be (tik_api.md 2.2)."""
 
 
 class _Scope:
@@ -84,14 +94,17 @@ class Control(Recorder):
         body: Block = []
         if cores > 1:
             self._check_core_loop(start, stop, cores, threads)
-            index = Expr(((Variable(CORE_REGISTER, name, dtype), 1),), 0, dtype)
-            self.emit(Loop(CORE_REGISTER, start, stop, 1, cores, body, self.where()))
-            return _Scope(self, "cores", body, OpenLoop(index, 1, False))
-        variable = self.new_variable(name, dtype)
-        index = Expr(((variable, 1),), 0, dtype)
-        self.emit(Loop(variable.slot, start, stop, max(threads, 1), 1, body, self.where()))
+            return self._loop("cores", Variable(CORE_REGISTER, name, dtype), start, stop, 1, cores, body)
+        return self._loop("for", self.new_variable(name, dtype), start, stop, max(threads, 1), 1, body)
+
+    def _loop(
+        self, kind: str, variable: Variable, start: Value, stop: Value, threads: int, cores: int, body: Block
+    ) -> _Scope:
+        loop = Loop(variable.slot, start, stop, threads, cores, body, self.where())
+        self.emit(loop)
         empty = isinstance(start, int) and isinstance(stop, int) and start == stop
-        return _Scope(self, "for", body, OpenLoop(index, max(threads, 1), empty))
+        life = Life()
+        return _Scope(self, kind, body, OpenLoop(LoopIndex(variable, life), threads, empty, life, loop))
 
     def _check_core_loop(self, start: Value, stop: Value, cores: int, threads: int) -> None:
         if self._multi_core or any(frame.kind in ("for", "cores") for frame in self.frames):
@@ -127,9 +140,17 @@ class Control(Recorder):
 
     def _further_arm(self, api: str, cond: Value) -> _Scope:
         block = self.frames[-1].block
-        branch = block[-1] if block else None
-        if not isinstance(branch, Branch):
-            raise TikError(f"{api} does not directly follow an if_scope", self.where())
+        loads = len(block)
+        while loads and isinstance(load := block[loads - 1], SetScalar) and load.slot in self.temporaries:
+            loads -= 1
+        branch = block[loads - 1] if loads else None
+        if not isinstance(branch, Branch) or branch.complete:
+            raise TikError(f"{api} does not directly follow an if_scope or elif_scope")
+        if len(branch.arms) == MOST_ARMS:
+            raise RangeError(f"{api}: a chain has at most {MOST_ARMS} arms")
+        # Elements that the condition reads are read where the chain begins: no arm runs before them.
+        block[loads - 1 :] = [*block[loads:], branch]
+        branch.complete = api == "else_scope"
         body: Block = []
         branch.arms.append((cond, body))
         return _Scope(self, "if", body)
@@ -138,7 +159,13 @@ class Control(Recorder):
         if isinstance(cond, Tensor):
             cond = cond.loaded()
         value = as_value(cond)
-        return value if not isinstance(value, Expr) or value.dtype == "bool" else condition("!=", value, 0)
+        if not isinstance(value, Expr):
+            return value
+        excluded = NO_CONDITION.get(self.program.soc.arch, ("float16",))
+        for variable in variables(value):
+            if variable.dtype in excluded and variable.slot not in self.temporaries:
+                raise DataTypeError(f"{variable.dtype} Scalar {variable.name} cannot stand in a condition")
+        return value if value.dtype == "bool" else condition("!=", value, 0)
 
     def tik_break(self) -> None:
         """Leaves the innermost loop."""
@@ -153,10 +180,23 @@ class Control(Recorder):
         self.emit(Leave("return", self.where()))
 
     def _leave(self, kind: str) -> None:
-        loops = [frame.kind for frame in self.frames if frame.kind in ("for", "cores")]
-        if not loops or loops[-1] == "cores":
-            raise TikError(f"tik_{kind} stands outside every for_range", self.where())
+        loops = [frame for frame in self.frames if frame.loop is not None]
+        if not loops:
+            raise TikError(f"tik_{kind} stands outside every for_range")
+        if loops[-1].kind == "cores":
+            raise TikError(f"tik_{kind} cannot leave the loop over cores: use tik_return")
+        self._single_buffered(f"tik_{kind}", loops[-1])
         self.emit(Leave(kind, self.where()))
+
+    def _single_buffered(self, api: str, frame: Frame) -> None:
+        """A loop that may be left early does not take its buffers in turn (tik_api.md 2.6)."""
+        if frame.loop is None or frame.loop.statement.thread_num == 1:
+            return
+        frame.loop.statement.thread_num = 1
+        for inner in self.frames[self.frames.index(frame) :]:
+            inner.loop_threads = 1
+        message = f"{api} in a loop with thread_num > 1: thread_num is taken as 1"
+        warnings.warn_explicit(message, UserWarning, *self.where())
 
     def Tensor(
         self,
@@ -190,6 +230,7 @@ class Control(Recorder):
 
     def Scalar(self, dtype: str = "int64", name: str = "reg_buf", init_value: Any = None) -> tensor.Scalar:
         """A register; undefined until it is set."""
+        self._scalar_type(dtype, name)
         scalar = tensor.Scalar(self, dtype, name)
         if init_value is not None:
             scalar.set_as(init_value)
@@ -197,7 +238,12 @@ class Control(Recorder):
 
     def InputScalar(self, dtype: str = "int64", name: str = "input_scalar") -> tensor.Scalar:
         """A register that the caller of the kernel fills."""
+        self._scalar_type(dtype, name)
         return tensor.Scalar(self, dtype, name)
+
+    def _scalar_type(self, dtype: str, name: str) -> None:
+        if dtype not in SCALAR_TYPES:
+            raise DataTypeError(f"Scalar {name}: no type {dtype!r}; there are {', '.join(SCALAR_TYPES)}")
 
     def set_atomic_add(self, mode: Any) -> None:
         """From now on moves to GM add (1: float32) or overwrite (0), on this core (tik_api.md 1.15)."""

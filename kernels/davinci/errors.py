@@ -10,26 +10,41 @@
     ├── DataTypeError       operand types an instruction does not take
     ├── ShapeError          a shape, slice or index that cannot be
     ├── OutOfBounds         an executed instruction reaches beyond its tensor
+    ├── UninitialisedRead   memory or a Scalar is read that nothing wrote (strict mode)
+    ├── OverlapError        an instruction overwrites what it has yet to read (strict mode)
+    ├── RaceError           two cores write the same 32 bytes of GM (strict mode)
     └── FeedError           start_debug was fed other arrays than BuildCCE named
     NotEmulated (NotImplementedError): a documented call that this emulator does not run
 
-Every message ends with the file and line of the kernel statement, where there is one.
+Every message ends with the file and line of the kernel statement.
 """
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import Any
 
 Where = tuple[str, int]
 """File name and line number of a kernel statement."""
 
+_HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def kernel_line() -> Where:
+    """File and line of the innermost caller that is no part of this package."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
+        frame = frame.f_back
+    return frame.f_code.co_filename, frame.f_lineno
+
 
 class TikError(RuntimeError):
-    """A TIK program is wrong. ``where`` is the kernel statement's file and line."""
+    """A TIK program is wrong. ``where`` is the kernel statement's file and line: by default the one being recorded."""
 
     def __init__(self, message: str, where: Where | None = None) -> None:
-        super().__init__(f"{message} ({where[0]}:{where[1]})" if where else message)
-        self.where = where
+        self.where = where or kernel_line()
+        super().__init__(f"{message} ({self.where[0]}:{self.where[1]})")
 
 
 class CapacityError(TikError):
@@ -60,6 +75,18 @@ class OutOfBounds(TikError):
     """An executed instruction reaches beyond its tensor."""
 
 
+class UninitialisedRead(TikError):
+    """Something is read that was never written; the message names it and the first such element."""
+
+
+class OverlapError(TikError):
+    """Source and destination of one instruction overlap in a way that the documentation forbids."""
+
+
+class RaceError(TikError):
+    """Two cores write the same 32-byte block of GM without atomic addition; ``where`` is the second write."""
+
+
 class FeedError(TikError):
     """start_debug was fed other arrays than BuildCCE named."""
 
@@ -68,4 +95,6 @@ class NotEmulated(NotImplementedError):
     """A documented TIK call that this emulator does not run."""
 
     def __init__(self, api: str, detail: Any = "") -> None:
-        super().__init__(f"tik.{api} is not emulated{': ' + str(detail) if detail else ''}")
+        self.where = kernel_line()
+        reason = f": {detail}" if detail else ""
+        super().__init__(f"tik.{api} is not emulated{reason} ({self.where[0]}:{self.where[1]})")

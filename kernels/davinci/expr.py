@@ -7,7 +7,7 @@ is constant. A Scalar's value is the one at the point of use in the recorded pro
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -143,6 +143,12 @@ class Symbolic:
     def __rshift__(self, other: Value) -> Value:
         return _operation(">>", self, other)
 
+    def __rlshift__(self, other: Value) -> Value:
+        return _operation("<<", other, self)
+
+    def __rrshift__(self, other: Value) -> Value:
+        return _operation(">>", other, self)
+
     def __and__(self, other: Value) -> Value:
         return _operation("&", self, other)
 
@@ -166,6 +172,10 @@ class Symbolic:
             raise TikError("an unsigned value cannot be negated")
         return _product(self, -1)
 
+    def __invert__(self) -> Value:
+        dtype = self.expr().dtype
+        return self ^ ((1 << int(dtype[4:])) - 1) if dtype.startswith("uint") else self * -1 - 1
+
     def __lt__(self, other: Value) -> Value:
         return condition("<", self, other)
 
@@ -179,10 +189,10 @@ class Symbolic:
         return condition(">=", self, other)
 
     def __eq__(self, other: object) -> Value:
-        return condition("==", self, other)
+        return False if other is None else condition("==", self, other)
 
     def __ne__(self, other: object) -> Value:
-        return condition("!=", self, other)
+        return True if other is None else condition("!=", self, other)
 
     __hash__ = object.__hash__
 
@@ -233,8 +243,18 @@ def _wider(a: Value, b: Value) -> str:
     return max(dtypes, key=lambda dtype: int("".join(c for c in dtype if c.isdigit()) or 1))
 
 
-def _sum(a: Value, b: Value, sign: int) -> Value:
+def _pair(a: Value, b: Value) -> tuple[Value, Value]:
+    """Both operands; a whole float immediate takes the type of a whole Expr (tik_api.md 2.3)."""
     a, b = as_value(a), as_value(b)
+    if isinstance(a, float) and not is_float(b) and a.is_integer():
+        a = int(a)
+    elif isinstance(b, float) and not is_float(a) and b.is_integer():
+        b = int(b)
+    return a, b
+
+
+def _sum(a: Value, b: Value, sign: int) -> Value:
+    a, b = _pair(a, b)
     if is_float(a) or is_float(b):
         return _operation("+" if sign == 1 else "-", a, b)
     if isinstance(b, int):
@@ -251,7 +271,7 @@ def _sum(a: Value, b: Value, sign: int) -> Value:
 
 
 def _product(a: Value, b: Value) -> Value:
-    a, b = as_value(a), as_value(b)
+    a, b = _pair(a, b)
     if isinstance(a, Expr) and isinstance(b, Expr) or is_float(a) or is_float(b):
         return _operation("*", a, b)
     if isinstance(a, int):
@@ -262,7 +282,7 @@ def _product(a: Value, b: Value) -> Value:
 
 
 def _operation(symbol: str, a: Value, b: Value) -> Value:
-    a, b = as_value(a), as_value(b)
+    a, b = _pair(a, b)
     floating = is_float(a) or is_float(b)
     table = FLOAT_OPERATIONS if floating else INTEGER_OPERATIONS
     if symbol not in table:
@@ -322,6 +342,18 @@ def _atom(atom: Atom) -> Evaluator:
 
 def _constant(value: Any) -> Evaluator:
     return lambda r: value
+
+
+def variables(value: Value) -> Iterator[Variable]:
+    """The registers that a value depends on."""
+    if not isinstance(value, Expr):
+        return
+    for atom, _ in value.terms:
+        if isinstance(atom, Variable):
+            yield atom
+        else:
+            for operand in atom.operands:
+                yield from variables(operand)
 
 
 def describe(value: Value) -> str:

@@ -53,6 +53,12 @@ MEMORIES = {
 }
 """Source: tik_api.md 1.1. GM has neither a size nor an alignment here."""
 
+
+def start_alignment(scope: str) -> int:
+    """Bytes that a start address in a local memory must be a multiple of (tik_api.md 1.1)."""
+    return BLOCK if scope in (UB, L1) else FRACTAL
+
+
 SIZES = {
     "int8": 1, "uint8": 1, "bool": 1,
     "int16": 2, "uint16": 2, "float16": 2, "bfloat16": 2,
@@ -125,3 +131,10 @@ class Buffer:
 
     def __repr__(self) -> str:
         return f"{self.name} ({self.dtype} in {self.scope})"
+
+
+def charged_bytes(buffer: Buffer) -> int:
+    """What a local buffer takes from its memory's budget: whole aligned pieces, once for each copy."""
+    half_accumulator = buffer.scope == L0C and SIZES[buffer.dtype] == 2
+    alignment = FRACTAL if half_accumulator else MEMORIES[buffer.scope].alignment
+    return -(-buffer.nbytes // alignment) * alignment * buffer.copies

@@ -4,11 +4,12 @@
 
     Program    = Block, registers, inputs, outputs
     Block      = [Statement]
-    Statement  = Instruction | Declare | SetScalar | Loop | Branch | Leave
+    Statement  = Instruction | Declare | SetScalar | Loop | Branch | Leave | Print
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -18,6 +19,7 @@ from autotune.kernels.davinci.memory import Buffer
 
 if TYPE_CHECKING:
     from autotune.kernels.davinci.isa import Row
+    from autotune.kernels.davinci.limits import Limit
     from autotune.kernels.davinci.soc import SoC
 
 
@@ -25,14 +27,22 @@ class Access:
     """Elements that one operand touches: ``shape`` and ``strides`` in elements of ``dtype``, from element ``offset``.
 
     Numbers may be symbolic. A zero in the shape means that nothing is touched, and nothing is checked.
+    multiple: what a symbolic offset must be a multiple of when the program runs.
     """
 
-    __slots__ = ("buffer", "dtype", "offset", "shape", "strides")
+    __slots__ = ("buffer", "dtype", "multiple", "offset", "shape", "strides")
 
     def __init__(
-        self, buffer: Buffer, dtype: str, offset: Value, shape: tuple[Value, ...], strides: tuple[Value, ...]
+        self,
+        buffer: Buffer,
+        dtype: str,
+        offset: Value,
+        shape: tuple[Value, ...],
+        strides: tuple[Value, ...],
+        multiple: int = 1,
     ) -> None:
         self.buffer, self.dtype, self.offset, self.shape, self.strides = buffer, dtype, offset, shape, strides
+        self.multiple = multiple
 
     def __repr__(self) -> str:
         shape = " x ".join(describe(size) for size in self.shape)
@@ -43,10 +53,10 @@ class Instruction:
     """One call: its row of the instruction table, what it writes and reads, and its other arguments.
 
     mask: None where every element counts, else which do: a bool array over the axes after the first, or the
-    symbolic number of lanes.
+    symbolic number of lanes. limits: what its symbolic numbers must keep.
     """
 
-    __slots__ = ("immediates", "inputs", "mask", "outputs", "row", "where")
+    __slots__ = ("immediates", "inputs", "limits", "mask", "outputs", "row", "where")
 
     def __init__(
         self,
@@ -59,6 +69,7 @@ class Instruction:
     ) -> None:
         self.row, self.outputs, self.inputs, self.immediates, self.where = row, outputs, inputs, immediates, where
         self.mask = mask
+        self.limits: tuple[Limit, ...] = ()
 
 
 class Declare:
@@ -92,12 +103,16 @@ class Loop:
 
 
 class Branch:
-    """if_scope with its elif_scopes and else_scope: the first arm whose condition holds is run."""
+    """if_scope with its elif_scopes and else_scope: the first arm whose condition holds is run.
 
-    __slots__ = ("arms", "where")
+    complete: it has its else_scope, and takes no further arm.
+    """
+
+    __slots__ = ("arms", "complete", "where")
 
     def __init__(self, arms: list[tuple[Value, Block]], where: Where) -> None:
         self.arms, self.where = arms, where
+        self.complete = False
 
 
 @dataclass(frozen=True)
@@ -108,13 +123,25 @@ class Leave:
     where: Where
 
 
-Statement: TypeAlias = "Instruction | Declare | SetScalar | Loop | Branch | Leave"
+@dataclass(frozen=True)
+class Print:
+    """debug_print: ``show`` takes a function that gives Scalars, Exprs and Tensors their present values."""
+
+    show: Callable[[Callable[[Any], Any]], None]
+    where: Where
+
+
+Statement: TypeAlias = "Instruction | Declare | SetScalar | Loop | Branch | Leave | Print"
 Block: TypeAlias = list[Statement]
 
 
 @dataclass
 class Program:
-    """A kernel as BuildCCE leaves it."""
+    """A kernel as BuildCCE leaves it.
+
+    peak_bytes: the most bytes in use at once, for each memory. peak_tensors: for each memory, the buffers of the
+    blocks open at that moment, and how many of each block's list there were. scalar_names: registers by their slot.
+    """
 
     soc: SoC
     body: Block = field(default_factory=list)
@@ -125,4 +152,6 @@ class Program:
     global_buffers: list[Buffer] = field(default_factory=list)
     block_num: int = 1
     peak_bytes: dict[str, int] = field(default_factory=dict)
+    peak_tensors: dict[str, list[tuple[list[Buffer], int]]] = field(default_factory=dict)
+    scalar_names: list[str] = field(default_factory=list)
     statements: int = 0

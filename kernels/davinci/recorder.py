@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import sys
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ from autotune.kernels.davinci.errors import (
     ScopeError,
     ShapeError,
     TikError,
-    Where,
+    kernel_line,
 )
 from autotune.kernels.davinci.expr import (
     Expr,
@@ -25,23 +24,35 @@ from autotune.kernels.davinci.expr import (
     describe,
     is_float,
 )
-from autotune.kernels.davinci.memory import GM, MEMORIES, SIZES, UB, Buffer
+from autotune.kernels.davinci.limits import Limit
+from autotune.kernels.davinci.memory import (
+    GM,
+    MEMORIES,
+    SIZES,
+    UB,
+    Buffer,
+    charged_bytes,
+    start_alignment,
+)
 from autotune.kernels.davinci.program import (
     Access,
     Block,
     Declare,
     Instruction,
+    Loop,
     Program,
     Statement,
 )
 from autotune.kernels.davinci.rows_scalar import STORE_ELEMENT
-from autotune.kernels.davinci.tensor import Scalar, Tensor, product, round_to
+from autotune.kernels.davinci.tensor import Life, Scalar, Tensor, product, round_to
 
 if TYPE_CHECKING:
     from autotune.kernels.davinci.isa import Row
     from autotune.kernels.davinci.soc import SoC
 
-_HERE = os.path.dirname(os.path.abspath(__file__))
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+"""What a tensor or kernel may be called (tik_api.md 2.1)."""
+RESERVED_NAME = "__fake_tensor"
 
 CORE_REGISTER, ATOMIC_REGISTER = 0, 1
 """Registers every program has: the index of the running core, and set_atomic_add's mode."""
@@ -51,13 +62,14 @@ class Frame:
     """An open block: its statements, the tensors declared in it, and how its loops multiply their buffers.
 
     index: the variable of the innermost loop. loop_threads: that loop's thread_num; most_threads: the largest of all
-    loops around. A loop of constant zero turns multiplies nothing.
+    loops around. A loop of constant zero turns multiplies nothing. life: alive until the block is closed.
     """
 
-    __slots__ = ("block", "buffers", "dead", "index", "kind", "loop_threads", "most_threads")
+    __slots__ = ("block", "buffers", "dead", "index", "kind", "life", "loop", "loop_threads", "most_threads")
 
     def __init__(self, kind: str, block: Block, outer: Frame | None, loop: OpenLoop | None = None) -> None:
-        self.kind, self.block = kind, block
+        self.kind, self.block, self.loop = kind, block, loop
+        self.life = loop.life if loop is not None else Life()
         self.buffers: list[Buffer] = []
         self.index: Expr | None = None
         self.dead, self.loop_threads, self.most_threads = False, 1, 1
@@ -77,11 +89,13 @@ class Frame:
 
 @dataclass(frozen=True)
 class OpenLoop:
-    """What a loop means to the tensors declared in it; ``empty``: its bounds are equal constants."""
+    """What a loop means to what is declared in it; ``empty``: its bounds are equal constants. statement: the loop."""
 
     index: Expr
     thread_num: int
     empty: bool
+    life: Life
+    statement: Loop
 
 
 class Recorder:
@@ -90,21 +104,23 @@ class Recorder:
     def __init__(self, soc: SoC) -> None:
         self.program = Program(soc)
         self.program.registers = 2
+        self.program.scalar_names = ["core index", "atomic mode"]
+        self.temporaries: set[int] = set()
+        self._limits: list[Limit] = []
         self.frames = [Frame("kernel", self.program.body, None)]
         self.used_bytes = dict.fromkeys(MEMORIES, 0)
         self.program.peak_bytes = dict.fromkeys(MEMORIES, 0)
 
-    def where(self) -> Where:
-        """File and line of the kernel statement that is being recorded."""
-        frame = sys._getframe(1)
-        while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
-            frame = frame.f_back
-        return frame.f_code.co_filename, frame.f_lineno
+    where = staticmethod(kernel_line)
+    """File and line of the kernel statement that is being recorded."""
 
     def emit(self, statement: Statement) -> None:
-        """Appends a statement to the innermost open block."""
+        """Appends a statement to the innermost open block. An instruction takes the limits of its symbolic numbers."""
         self.frames[-1].block.append(statement)
         self.program.statements += 1
+        if self._limits and isinstance(statement, Instruction):
+            statement.limits = tuple(self._limits)
+            self._limits.clear()
 
     def instruction(
         self, row: Row, outputs: tuple[Access, ...], inputs: tuple[Access, ...], immediates: tuple[Any, ...] = ()
@@ -115,6 +131,7 @@ class Recorder:
     def new_variable(self, name: str, dtype: str) -> Variable:
         """A fresh register."""
         self.program.registers += 1
+        self.program.scalar_names.append(name)
         return Variable(self.program.registers - 1, name, dtype)
 
     # Blocks.
@@ -125,9 +142,11 @@ class Recorder:
 
     def close(self) -> None:
         """Closes the innermost block: its tensors are dead and their bytes are free again."""
-        for buffer in self.frames.pop().buffers:
+        frame = self.frames.pop()
+        frame.life.ended = True
+        for buffer in frame.buffers:
             buffer.alive = False
-            self.used_bytes[buffer.scope] -= self._charged(buffer)
+            self.used_bytes[buffer.scope] -= charged_bytes(buffer)
 
     # Tensors.
 
@@ -143,6 +162,8 @@ class Recorder:
         """A tensor in the innermost block. Raises CapacityError, ShapeError, ScopeError, DataTypeError."""
         if dtype not in SIZES:
             raise DataTypeError(f"tensor {name}: no data type {dtype!r}; there are {', '.join(SIZES)}", self.where())
+        if not isinstance(name, str) or not NAME.fullmatch(name) or name == RESERVED_NAME:
+            raise TikError(f"a tensor cannot be called {name!r}: letters, digits and _ only, no digit first")
         sizes = self.shape(shape)
         elements = product(sizes)
         if scope == GM:
@@ -158,7 +179,6 @@ class Recorder:
         if frame.copies > 1 and frame.index is not None:
             buffer.turn = frame.index % frame.loop_threads
         self._charge(buffer)
-        frame.buffers.append(buffer)
         self.emit(Declare(buffer))
         return Tensor(self, buffer, dtype, sizes)
 
@@ -169,25 +189,22 @@ class Recorder:
         self.program.global_buffers.append(buffer)
         return Tensor(self, buffer, dtype, sizes)
 
-    def _charged(self, buffer: Buffer) -> int:
-        alignment = MEMORIES[buffer.scope].alignment
-        if buffer.scope == "local.L0C" and SIZES[buffer.dtype] == 2:
-            alignment = 512
-        return -(-buffer.nbytes // alignment) * alignment * buffer.copies
-
     def _charge(self, buffer: Buffer) -> None:
         memory = MEMORIES[buffer.scope]
         total = memory.size(self.program.soc)
-        used, needed = self.used_bytes[buffer.scope], self._charged(buffer)
+        used, needed = self.used_bytes[buffer.scope], charged_bytes(buffer)
         if used + needed > total:
-            alive = [f"{b.name} {self._charged(b)}" for f in self.frames for b in f.buffers if b.scope == buffer.scope]
+            alive = [f"{b.name} {charged_bytes(b)}" for f in self.frames for b in f.buffers if b.scope == buffer.scope]
             raise CapacityError(
                 f"{memory.title}: tensor {buffer.name} needs {needed} bytes, {total - used} of {total} are left; "
                 f"alive there: {', '.join(alive) or 'nothing'}",
                 self.where(),
             )
         self.used_bytes[buffer.scope] = used + needed
-        self.program.peak_bytes[buffer.scope] = max(self.program.peak_bytes[buffer.scope], used + needed)
+        self.frames[-1].buffers.append(buffer)
+        if used + needed > self.program.peak_bytes[buffer.scope]:
+            self.program.peak_bytes[buffer.scope] = used + needed
+            self.program.peak_tensors[buffer.scope] = [(frame.buffers, len(frame.buffers)) for frame in self.frames]
 
     # Checks that every family of calls shares.
 
@@ -197,21 +214,27 @@ class Recorder:
             value = value.loaded()
         checked = as_value(value)
         if isinstance(checked, Expr):
+            self._limits.append(Limit(name, checked, low, high))
             return checked
         if checked != int(checked) or not low <= checked <= high:
             raise RangeError(f"{name} is {checked}; it must be {low} to {high}", self.where())
         return int(checked)
 
     def aligned(self, tensor: Tensor) -> None:
-        """Raises AlignmentError where a constant start address is not aligned to its memory's block."""
-        offset = tensor.offset
-        if not isinstance(offset, int) or tensor.scope == GM:
+        """Raises AlignmentError where a constant start address is not aligned to its memory's block.
+
+        A symbolic one that is not seen to be a multiple is checked when the program runs.
+        """
+        if tensor.scope == GM:
             return
-        needed = 32 if tensor.scope in (UB, "local.L1") else 512
-        if offset * SIZES[tensor.dtype] % needed:
+        needed, offset = start_alignment(tensor.scope), tensor.offset
+        multiple = needed // SIZES[tensor.dtype]
+        if isinstance(offset, Expr):
+            if offset.const % multiple or any(factor % multiple for _, factor in offset.terms):
+                tensor.multiple = multiple
+        elif offset % multiple:
             raise AlignmentError(
-                f"{tensor.name} is addressed at byte {offset * SIZES[tensor.dtype]}, which is no multiple of {needed}",
-                self.where(),
+                f"{tensor.name} is addressed at byte {offset * SIZES[tensor.dtype]}, which is no multiple of {needed}"
             )
 
     def same_dtype(self, api: str, *tensors: Tensor) -> str:

@@ -12,6 +12,7 @@ from autotune.kernels.davinci.expr import (
     Expr,
     Symbolic,
     Value,
+    Variable,
     as_value,
     condition,
     describe,
@@ -56,10 +57,38 @@ def round_to(dtype: str, value: float) -> int | float:
     return wrapped - (1 << bits) if dtype.startswith("int") and wrapped >> (bits - 1) else wrapped
 
 
-class Tensor:
-    """A view of a buffer: ``shape`` and ``strides`` in elements of ``dtype``, first element ``offset``."""
+class Life:
+    """Whether a block is still open: what is declared in it ends with it."""
 
-    __slots__ = ("_offset", "_recorder", "_shape", "_strides", "buffer", "dtype")
+    __slots__ = ("ended",)
+
+    def __init__(self) -> None:
+        self.ended = False
+
+
+class LoopIndex(Expr):
+    """A loop's variable, which means nothing outside its loop."""
+
+    __slots__ = ("life",)
+
+    def __init__(self, variable: Variable, life: Life) -> None:
+        super().__init__(((variable, 1),), 0, variable.dtype)
+        self.life = life
+
+    def expr(self) -> Expr:
+        """This Expr. Raises ScopeError outside the loop."""
+        if self.life.ended:
+            raise ScopeError(f"loop variable {describe(self)} is used outside its loop")
+        return self
+
+
+class Tensor:
+    """A view of a buffer: ``shape`` and ``strides`` in elements of ``dtype``, first element ``offset``.
+
+    multiple: what a symbolic offset must be a multiple of, for the instructions that take this as their start.
+    """
+
+    __slots__ = ("_offset", "_recorder", "_shape", "_strides", "buffer", "dtype", "multiple")
     __iter__ = None  # Python's fall-back iteration over __getitem__ would never end.
     __hash__ = object.__hash__
 
@@ -74,6 +103,7 @@ class Tensor:
     ) -> None:
         self._recorder, self.buffer, self.dtype = recorder, buffer, dtype
         self._shape, self._offset, self._strides = shape, offset, strides
+        self.multiple = 1
 
     @property
     def shape(self) -> tuple[Value, ...]:
@@ -123,23 +153,19 @@ class Tensor:
         """Elements by an instruction's own shape and strides, from this view's first element on."""
         self._alive()
         offset = self._offset if isinstance(skip, int) and skip == 0 else self._offset + skip
-        return Access(self.buffer, self.dtype, offset, shape, strides)
+        return Access(self.buffer, self.dtype, offset, shape, strides, self.multiple)
 
     def _alive(self) -> None:
         if not self.buffer.alive:
-            raise ScopeError(
-                f"tensor {self.name} is used after the block that declared it was closed", self._recorder.where()
-            )
+            line = self.buffer.where[1]
+            raise ScopeError(f"tensor {self.name}, declared in line {line}, is used after its block was closed")
         self.buffer.used = True
-
-    def _error(self, message: str) -> ShapeError:
-        return ShapeError(message, self._recorder.where())
 
     def __getitem__(self, key: Any) -> Tensor:
         if isinstance(key, tuple):
             return self._subtensor(key)
         if not self.contiguous():
-            raise self._error(f"{self.name}: one index on a strided view: give one for each of {len(self._shape)} axes")
+            raise ShapeError(f"{self.name}: one index on a strided view: give one for each of {len(self._shape)} axes")
         start, extent, step = self._bounds(key, self.size)
         return Tensor(
             self._recorder, self.buffer, self.dtype, (extent,), self._offset + start, None if step == 1 else (step,)
@@ -147,7 +173,7 @@ class Tensor:
 
     def _subtensor(self, key: tuple[Any, ...]) -> Tensor:
         if len(key) != len(self._shape):
-            raise self._error(f"{self.name} has {len(self._shape)} axes, the index has {len(key)}")
+            raise ShapeError(f"{self.name} has {len(self._shape)} axes, the index has {len(key)}")
         offset, shape, strides = self._offset, [], []
         for index, size, stride in zip(key, self._shape, self.strides()):
             start, extent, step = self._bounds(index, size)
@@ -165,7 +191,7 @@ class Tensor:
             return start, 1, 1
         step = 1 if index.step is None else index.step
         if not isinstance(step, int) or step < 1:
-            raise self._error(f"{self.name}: the step of a slice is {step!r}; it must be a positive int")
+            raise ShapeError(f"{self.name}: the step of a slice is {step!r}; it must be a positive int")
         start = 0 if index.start is None else self._index(index.start)
         stop = size if index.stop is None else self._index(index.stop)
         if isinstance(start, int) and start < 0:
@@ -173,11 +199,11 @@ class Tensor:
         if isinstance(stop, int) and stop < 0:
             stop = stop + size
         if isinstance(stop, int) and isinstance(size, int) and stop > size:
-            raise self._error(f"{self.name}: a slice stops at {stop}, the axis has {size}")
+            raise ShapeError(f"{self.name}: a slice stops at {stop}, the axis has {size}")
         extent = stop - start
         if isinstance(extent, int):
             if extent <= 0:
-                raise self._error(f"{self.name}: the slice {start}:{stop} is empty")
+                raise ShapeError(f"{self.name}: the slice {start}:{stop} is empty")
             extent = -(-extent // step)
         elif step != 1:
             extent = (extent + step - 1) // step
@@ -190,16 +216,16 @@ class Tensor:
             return int(index)
         value = as_value(index)
         if is_float(value):
-            raise self._error(f"{self.name}: an index is {describe(value)}; it must be whole")
+            raise ShapeError(f"{self.name}: an index is {describe(value)}; it must be whole")
         return int(value) if isinstance(value, bool) else value
 
     def reshape(self, new_shape: Any) -> Tensor:
         """The same elements in another shape; shares the buffer."""
         shape = self._recorder.shape(new_shape)
         if not self.contiguous():
-            raise self._error(f"{self.name}: a strided view cannot be reshaped")
+            raise ShapeError(f"{self.name}: a strided view cannot be reshaped")
         if not _same(product(shape), self.size):
-            raise self._error(f"{self.name}: {describe(self.size)} elements do not make {list(map(describe, shape))}")
+            raise ShapeError(f"{self.name}: {describe(self.size)} elements do not make {list(map(describe, shape))}")
         return Tensor(self._recorder, self.buffer, self.dtype, shape, self._offset)
 
     def flatten(self) -> Tensor:
@@ -210,22 +236,24 @@ class Tensor:
         """The same bytes as elements of another type: the last axis shrinks or grows with the size of the type."""
         old, new = SIZES[self.dtype], SIZES[dtype]
         if not self.contiguous():
-            raise self._error(f"{self.name}: a strided view cannot be seen as {dtype}")
+            raise ShapeError(f"{self.name}: a strided view cannot be seen as {dtype}")
         last = self._shape[-1] * old
         if isinstance(last, int) and last % new:
-            raise self._error(f"{self.name}: a last axis of {last} bytes does not hold whole {dtype} elements")
+            raise ShapeError(f"{self.name}: a last axis of {last} bytes does not hold whole {dtype} elements")
         self.buffer.reinterpreted |= dtype != self.dtype
         return Tensor(self._recorder, self.buffer, dtype, (*self._shape[:-1], last // new), self._offset * old // new)
 
     def loaded(self) -> Expr:
         """The first element in a fresh register, read at this point of the program."""
         scalar = Scalar(self._recorder, self.dtype, f"{self.name}_element")
+        self._recorder.temporaries.add(scalar.slot)
         scalar.set_as(self)
         return scalar.expr()
 
     def set_as(self, value: Any, src_offset: Any = None) -> None:
-        """Stores one number in the first element of this view."""
-        self._recorder.store_element(self, value)
+        """Stores one number in the first element of this view; ``src_offset`` chooses an element of a Tensor ``value``."""
+        chosen = value if src_offset is None or not isinstance(value, Tensor) else value[src_offset]
+        self._recorder.store_element(self, chosen)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self[key].set_as(value)
@@ -243,10 +271,10 @@ class Tensor:
         return condition(">=", self.loaded(), _loaded(other))
 
     def __eq__(self, other: object) -> Any:
-        return condition("==", self.loaded(), _loaded(other))
+        return False if other is None else condition("==", self.loaded(), _loaded(other))
 
     def __ne__(self, other: object) -> Any:
-        return condition("!=", self.loaded(), _loaded(other))
+        return True if other is None else condition("!=", self.loaded(), _loaded(other))
 
 
 def _loaded(value: Any) -> Any:
@@ -261,30 +289,37 @@ def _same(a: Value, b: Value) -> bool:
 class Scalar(Symbolic):
     """A register of the running kernel."""
 
-    __slots__ = ("_expr", "_recorder", "dtype", "name", "slot")
+    __slots__ = ("_expr", "_life", "_recorder", "dtype", "name", "slot")
 
     def __init__(self, recorder: Recorder, dtype: str, name: str) -> None:
         self._recorder, self.dtype, self.name = recorder, dtype, name
+        self._life = recorder.frames[-1].life
         variable = recorder.new_variable(name, dtype)
         self.slot = variable.slot
         self._expr = Expr(((variable, 1),), 0, dtype)
 
     def expr(self) -> Expr:
-        """The value at the point of use."""
+        """The value at the point of use. Raises ScopeError after the block it was declared in."""
+        if self._life.ended:
+            raise ScopeError(f"Scalar {self.name} is used after its block was closed")
         return self._expr
+
+    def __repr__(self) -> str:
+        return f"Scalar {self.name} {self.dtype}"
 
     def set_as(self, value: Any, src_offset: Any = None) -> None:
         """Takes a number, Scalar, Expr (cast to this Scalar's type) or one tensor element."""
         recorder = self._recorder
+        self.expr()
         if isinstance(value, Tensor):
             source = value if src_offset is None else value[src_offset]
             if source.scope not in (UB, GM):
-                raise ScopeError(f"a Scalar reads UB, not {source.scope}", recorder.where())
+                raise ScopeError(f"Scalar {self.name} reads UB, not {source.name} in {source.scope}")
             taken: Value | Access = source.pattern((1,), (1,))
         else:
             taken = as_value(value)
             if isinstance(taken, (int, float)):
                 taken = round_to(self.dtype, taken)
             elif self.dtype == "float16" and not isinstance(value, Scalar):
-                raise DataTypeError("a float16 Scalar cannot take an Expr on any product", recorder.where())
+                raise DataTypeError(f"float16 Scalar {self.name} cannot take an Expr on any product")
         recorder.emit(SetScalar(self.slot, self.dtype, taken, recorder.where()))
