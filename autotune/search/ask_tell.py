@@ -1,0 +1,122 @@
+"""Which point to measure next: no point twice, none outside the set, and in the end every one of them.
+
+After the points it is told to try first and a few random ones, proposals of a Parzen estimator take turns with
+neighbours of the best points, which find what the estimator's coarse picture misses, and with an occasional random one,
+which leads out of a corner. A proposal that is no unseen point stands for the nearest one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from itertools import cycle
+from random import Random
+from typing import Generic
+
+import numpy as np
+
+from autotune.search.space import Indices, Key, Point, Space
+from autotune.search.tpe import ParzenEstimator
+
+STARTUP = 8
+"""Observations, random ones beyond those tried first, before anything is inferred from them."""
+BEST = 3
+"""The best points whose neighbours are tried."""
+
+
+class Search(Generic[Key]):
+    """Minimises a cost over ``points`` by ask and tell; deterministic for a seed and what it is told.
+
+    first: keys to ask for before all others, in this order. rules_out(failed, other): whether a point that overflowed
+    makes another one hopeless. Raises ValueError on no points, different axes, or a key in ``first`` that is no point.
+    """
+
+    def __init__(
+        self,
+        points: Mapping[Key, Point],
+        first: Iterable[Key] = (),
+        seed: int = 0,
+        rules_out: Callable[[Point, Point], bool] = lambda failed, other: False,
+    ) -> None:
+        self._space = Space(points)
+        self._first = deque(self._index(key) for key in first)
+        self._rules_out = rules_out
+        self._random = Random(seed)
+        self._estimator = ParzenEstimator(self._space.sizes, seed, STARTUP)
+        # Other mixtures did as well on an analytic model of attention tilings.
+        self._turns = cycle([self._proposal, self._proposal, self._neighbour] * 3 + [self._at_random])
+        self._unseen = np.ones(len(self._space.keys), np.bool_)
+        self._open: dict[int, int] = {}
+        self._observed = 0
+        self._costs: list[tuple[float, int]] = []
+
+    def ask(self) -> Key | None:
+        """A point that was neither asked for nor told before nor ruled out; None when there is none left."""
+        if not self._unseen.any():
+            return None
+        index = self._next()
+        self._begin(index)
+        return self._space.keys[index]
+
+    def tell(self, key: Key, cost: float | None, overflowed: bool = False) -> None:
+        """The outcome of a point that was asked for, or one known from elsewhere; None where it failed.
+
+        ``overflowed`` says that it failed for its size, so that ``rules_out`` applies. Raises ValueError for a point
+        that was told already or that is none, and for a cost that is not finite.
+        """
+        index = self._index(key)
+        if cost is not None and not math.isfinite(cost):
+            raise ValueError(f"the cost of {key!r} is {cost}; tell None for a failure")
+        if index not in self._open:
+            if not self._unseen[index]:
+                raise ValueError(f"{key!r} was told already")
+            self._begin(index)
+        self._estimator.finish(self._open.pop(index), cost)
+        self._observed += 1
+        if cost is not None:
+            self._costs.append((cost, index))
+        if overflowed:
+            self._rule_out(index)
+
+    def _next(self) -> int:
+        while self._first:
+            index = self._first.popleft()
+            if self._unseen[index]:
+                return index
+        choose = self._at_random if self._observed < STARTUP else next(self._turns)
+        return choose()
+
+    def _proposal(self) -> int:
+        ranks = np.array(self._estimator.propose(), np.int64)
+        return self._any_of(self._space.nearest(ranks, self._unseen))
+
+    def _neighbour(self) -> int:
+        if not self._costs:
+            return self._at_random()
+        _, best = self._random.choice(sorted(self._costs)[:BEST])
+        found, steps = self._space.one_axis_away(best, self._unseen)
+        if not found.size:
+            return self._any_of(self._space.nearest(self._space.ranks[best], self._unseen))
+        return int(self._random.choices(found.tolist(), [1 / step for step in steps.tolist()])[0])
+
+    def _at_random(self) -> int:
+        return self._any_of(np.flatnonzero(self._unseen))
+
+    def _any_of(self, indices: Indices) -> int:
+        return int(self._random.choice(indices.tolist()))
+
+    def _begin(self, index: int) -> None:
+        self._unseen[index] = False
+        self._open[index] = self._estimator.begin(self._space.ranks[index].tolist())
+
+    def _rule_out(self, failed: int) -> None:
+        points = self._space.points
+        for index in np.flatnonzero(self._unseen).tolist():
+            if self._rules_out(points[failed], points[index]):
+                self._unseen[index] = False
+
+    def _index(self, key: Key) -> int:
+        if key not in self._space.index:
+            raise ValueError(f"{key!r} is no point of this search")
+        return self._space.index[key]
