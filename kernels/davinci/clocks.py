@@ -25,7 +25,7 @@ class Footprint:
     """The pipes and the hazard keys that a block can touch."""
 
     pipes: tuple[int, ...]
-    keys: tuple[Key, ...]
+    keys: frozenset[Key]
 
 
 class Core:
@@ -111,49 +111,53 @@ class Core:
             self.written[key] = (end, pipe)
 
     def freeze(self, footprint: Footprint) -> tuple[Any, ...]:
-        """All that a block with this footprint depends on, relative to now; what lies in the past is left out."""
-        now, written, read = self.now, self.written, self.read
+        """All that a block with this footprint depends on, relative to now. What lies in the past is forgotten."""
+        now, keys, free, queues = self.now, footprint.keys, self.free, self.queues
+        self._forget(now - SYNC)
         pipes = []
         for pipe in footprint.pipes:
-            queue = self.queues[pipe] = [start for start in self.queues[pipe] if start > now]
-            free = self.free[pipe]
-            pipes.append((free - now if free > now else 0, tuple([start - now for start in queue])))
-        horizon, hazards = now - SYNC, []
-        vector_written, vector_read = self.vector_written, self.vector_read
-        for key in footprint.keys:
-            entry = written.get(key)
-            last = (entry[0] - now, entry[1]) if entry is not None and entry[0] > horizon else None
-            readers = read.get(key)
-            pending = None
-            if readers:
-                pending = tuple([(pipe, end - now) for pipe, end in readers.items() if end > horizon])
-            hazards.append((last, pending or None, key in vector_written, key in vector_read))
-        return tuple(pipes), tuple(hazards)
+            queue = queues[pipe] = [start for start in queues[pipe] if start > now]
+            pipes.append((max(free[pipe] - now, 0), tuple([start - now for start in queue])))
+        return (
+            tuple(pipes),
+            frozenset([(key, end - now, pipe) for key, (end, pipe) in self.written.items() if key in keys]),
+            frozenset(
+                [(key, pipe, end - now) for key, ends in self.read.items() if key in keys for pipe, end in ends.items()]
+            ),
+            keys & self.vector_written,
+            keys & self.vector_read,
+        )
+
+    def _forget(self, horizon: int) -> None:
+        """Drops marks that can make nobody wait any more."""
+        written, read = self.written, self.read
+        for key in [key for key, (end, _) in written.items() if end <= horizon]:
+            del written[key]
+        for key, ends in list(read.items()):
+            for pipe in [pipe for pipe, end in ends.items() if end <= horizon]:
+                del ends[pipe]
+            if not ends:
+                del read[key]
 
     def thaw(self, frozen: tuple[Any, ...], footprint: Footprint, drained: bool) -> None:
         """The inverse of ``freeze`` at the present clock; drained: V drained, whatever else it had touched."""
-        now = self.now
-        pipes, hazards = frozen
+        now, keys = self.now, footprint.keys
+        pipes, written, read, vector_written, vector_read = frozen
         for pipe, (until, starts) in zip(footprint.pipes, pipes):
             self.free[pipe] = now + until
             self.queues[pipe] = [now + start for start in starts]
+        for marks in (self.written, self.read):
+            for key in keys.intersection(marks):
+                del marks[key]
+        for key, end, pipe in written:
+            self.written[key] = (now + end, pipe)
+        for key, pipe, end in read:
+            self.read.setdefault(key, {})[pipe] = now + end
         if drained:
-            self.vector_written.clear()
-            self.vector_read.clear()
-            self.drained = True
-        for key, (last, pending, by_vector, for_vector) in zip(footprint.keys, hazards):
-            if last is None:
-                self.written.pop(key, None)
-            else:
-                self.written[key] = (now + last[0], last[1])
-            if pending is None:
-                self.read.pop(key, None)
-            else:
-                self.read[key] = {pipe: now + end for pipe, end in pending}
-            if by_vector:
-                self.vector_written.add(key)
-            if for_vector:
-                self.vector_read.add(key)
+            self.vector_written, self.vector_read, self.drained = set(vector_written), set(vector_read), True
+        else:
+            self.vector_written = (self.vector_written - keys) | vector_written
+            self.vector_read = (self.vector_read - keys) | vector_read
 
     def finish(self) -> int:
         """The cycle at which everything issued so far has ended."""

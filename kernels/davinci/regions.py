@@ -30,8 +30,11 @@ class Regions:
     def __init__(self, statements: Iterable[Statement]) -> None:
         cuts: dict[Buffer, set[int]] = {}
         for access in _accesses(statements):
+            known = cuts.get(access.buffer)
+            if access.buffer.scope == GM or (known is not None and len(known) > MOST_PARTS + 1):
+                continue
             bounds = _constant_bounds(access)
-            if bounds and access.buffer.scope != GM:
+            if bounds is not None:
                 cuts.setdefault(access.buffer, {0, access.buffer.nbytes}).update(bounds)
         self._cuts = {buffer: sorted(ends) for buffer, ends in cuts.items() if 2 < len(ends) <= MOST_PARTS + 1}
 
@@ -96,11 +99,17 @@ def _accesses(statements: Iterable[Statement]) -> Iterable[Access]:
 
 def _extent(access: Access) -> int:
     """Elements from the first to behind the last that an access with constant shape touches."""
-    return 1 + int(sum((size - 1) * stride for size, stride in zip(access.shape, access.strides)))
+    last = 0
+    for size, stride in zip(access.shape, access.strides):
+        last += (size - 1) * stride
+    return last + 1
 
 
 def _sized(access: Access) -> bool:
-    return all(isinstance(number, int) for number in (*access.shape, *access.strides)) and 0 not in access.shape
+    for number in (*access.shape, *access.strides):
+        if isinstance(number, Expr):
+            return False
+    return 0 not in access.shape
 
 
 def _constant_bounds(access: Access) -> tuple[int, int] | None:

@@ -7,10 +7,10 @@ bound, a condition, a shape or a stride depends on it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from autotune.kernels.davinci.clocks import PIPES, Core, Footprint
+from autotune.kernels.davinci.clocks import MTE1, PIPES, Core, Footprint
 from autotune.kernels.davinci.expr import Expr, Operation, Registers, Value, Variable
 from autotune.kernels.davinci.isa import S
 from autotune.kernels.davinci.memory import Buffer
@@ -21,13 +21,57 @@ from autotune.kernels.davinci.regions import Regions
 from autotune.kernels.davinci.rows_scalar import STORE_ELEMENT
 
 Outcome = Callable[[Core, Registers], Any]
+_PIPES = {pipe: index for index, pipe in enumerate(PIPES)}
+
+
+@dataclass(frozen=True)
+class Symbolic:
+    """A symbolic number, the registers it depends on, and a key that is equal for equal numbers."""
+
+    value: Expr
+    registers: frozenset[int]
+    text: Any
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """A register that a statement sets, from a number or from the whole number at ``place`` in a buffer.
+
+    source: the symbolic number or place, None where it is constant.
+    """
+
+    slot: int
+    source: Symbolic | None
+    buffer: Buffer | None
+    place: Value = 0
+
+
+@dataclass
+class Facts:
+    """What a block and all blocks in it decide, set and touch."""
+
+    decisions: dict[Any, Symbolic] = field(default_factory=dict)
+    assignments: list[Assignment] = field(default_factory=list)
+    assigned: set[int] = field(default_factory=set)
+    stores: bool = False
+    pipes: set[int] = field(default_factory=set)
+    buffers: dict[Buffer, None] = field(default_factory=dict)
+
+    def add(self, other: Facts) -> None:
+        """Takes in what an inner block does."""
+        self.decisions.update(other.decisions)
+        self.assignments += other.assignments
+        self.assigned |= other.assigned
+        self.stores |= other.stores
+        self.pipes |= other.pipes
+        self.buffers.update(other.buffers)
 
 
 @dataclass(frozen=True)
 class Steering:
     """outcomes: numbers that are fixed once the block is entered. slots: registers that decide the others, together
     with the stored whole numbers where ``memory`` says so. assigned: steering registers that the block sets.
-    stores: whether it stores whole numbers."""
+    stores: whether it stores whole numbers. registers: all that ``now`` looks at."""
 
     outcomes: tuple[Outcome, ...]
     slots: tuple[int, ...]
@@ -35,6 +79,7 @@ class Steering:
     assigned: tuple[int, ...]
     stores: bool
     footprint: Footprint
+    registers: frozenset[int]
 
     def now(self, core: Core, r: Registers) -> tuple[Any, ...]:
         """What steers the block, at its entry."""
@@ -45,56 +90,112 @@ class Steering:
         return tuple(values)
 
 
-def relevant_slots(body: Block, regions: Regions) -> frozenset[int]:
-    """Registers on which, through other registers and stored whole numbers, the course of a program depends."""
-    statements = list(inside(body))
-    relevant = {ATOMIC_REGISTER}
-    for statement in statements:
-        for value in _decides(statement, regions):
-            relevant |= registers(value)
-    while True:
-        before = len(relevant)
-        for statement in statements:
-            if isinstance(statement, SetScalar) and statement.slot in relevant:
-                relevant |= registers(_source(statement))
-        if len(relevant) == before:
-            return frozenset(relevant)
+class Course:
+    """How the course of a program, and of each of its blocks, is decided."""
 
+    def __init__(self, body: Block, regions: Regions) -> None:
+        self._regions = regions
+        self._facts: dict[int, Facts] = {}
+        whole = self._of(body)
+        relevant = {ATOMIC_REGISTER}.union(*(decision.registers for decision in whole.decisions.values()))
+        while True:
+            before = len(relevant)
+            for assignment in whole.assignments:
+                if assignment.slot in relevant and assignment.source is not None:
+                    relevant |= assignment.source.registers
+            if len(relevant) == before:
+                break
+        self._relevant = relevant
 
-def steering(block: Block, relevant: frozenset[int], regions: Regions) -> Steering:
-    """What decides the course of a block. A number is taken by its outcome where the block does not change it on the
-    way, else by the registers that it starts from."""
-    statements = list(inside(block))
-    assigned = {slot for statement in statements for slot in _sets(statement)}
-    stores = any(_stores_whole(statement) for statement in statements)
-    outcomes: dict[Any, Outcome] = {}
-    slots, memory = {ATOMIC_REGISTER}, False
-    for statement in statements:
-        for value in _decides(statement, regions):
-            used = registers(value)
-            if used and not used & assigned:
-                outcomes.setdefault(_text(value), _evaluated(value))
-            slots |= used - assigned if used & assigned else set()
-        if not isinstance(statement, SetScalar) or statement.slot not in relevant:
-            continue
-        source = _source(statement)
-        used, loads = registers(source), isinstance(statement.value, Access)
-        if used & assigned or (loads and stores):
-            slots |= used - assigned
-            memory |= loads
-        elif loads:
-            buffer = statement.value.buffer
-            outcomes.setdefault(("load", id(buffer), _text(source)), _loaded(id(buffer), source))
-        elif used:
-            outcomes.setdefault(_text(source), _evaluated(source))
-    return Steering(
-        tuple(outcomes.values()),
-        tuple(sorted(slots)),
-        memory,
-        tuple(sorted(assigned & relevant)),
-        stores,
-        _footprint(statements, regions),
-    )
+    def steering(self, block: Block) -> Steering:
+        """What decides the course of a block. A number is taken by its outcome where the block does not change it on
+        the way, else by the registers that it starts from."""
+        facts = self._facts.get(id(block)) or self._of(block)
+        assigned, outcomes, slots, memory = facts.assigned, {}, {ATOMIC_REGISTER}, False
+        looked_at: set[int] = set()
+        for decision in facts.decisions.values():
+            if decision.registers & assigned:
+                slots |= decision.registers - assigned
+            else:
+                outcomes[decision.text] = _evaluated(decision.value)
+                looked_at |= decision.registers
+        for assignment in facts.assignments:
+            source = assignment.source
+            if assignment.slot not in self._relevant or (source is None and assignment.buffer is None):
+                continue
+            used = source.registers if source is not None else frozenset()
+            loads = assignment.buffer is not None
+            if used & assigned or (loads and facts.stores):
+                slots |= used - assigned
+                memory |= loads
+            elif assignment.buffer is not None:
+                place = assignment.place
+                outcomes[id(assignment.buffer), _text(place)] = _loaded(id(assignment.buffer), place)
+                looked_at |= used
+            elif source is not None:
+                outcomes[source.text] = _evaluated(source.value)
+                looked_at |= used
+        keys = frozenset([key for buffer in facts.buffers for key in self._regions.all_keys(buffer)])
+        return Steering(
+            tuple(outcomes.values()),
+            tuple(sorted(slots)),
+            memory,
+            tuple(sorted(assigned & self._relevant)),
+            facts.stores,
+            Footprint(tuple(sorted(facts.pipes)), keys),
+            frozenset(looked_at | slots),
+        )
+
+    def _of(self, block: Block) -> Facts:
+        facts = Facts()
+        for statement in block:
+            if isinstance(statement, Instruction):
+                self._instruction(facts, statement)
+            elif isinstance(statement, SetScalar):
+                self._set_scalar(facts, statement)
+            elif isinstance(statement, Loop):
+                self._decide(facts, statement.start, statement.stop)
+                if statement.block_num == 1:  # the core's index is set once for the whole kernel
+                    facts.assigned.add(statement.slot)
+                facts.add(self._of(statement.body))
+            elif isinstance(statement, Branch):
+                for condition, arm in statement.arms:
+                    self._decide(facts, condition)
+                    facts.add(self._of(arm))
+        self._facts[id(block)] = facts
+        return facts
+
+    def _instruction(self, facts: Facts, statement: Instruction) -> None:
+        row = statement.row
+        for access in (*statement.outputs, *statement.inputs):
+            facts.buffers[access.buffer] = None
+            self._decide(facts, *access.shape, *access.strides, *self._regions.decides(access))
+        if row.pipe != S:
+            facts.pipes.add(_PIPES[row.pipe])
+        if row.name == "matmul":
+            facts.pipes.add(MTE1)
+        if row is STORE_ELEMENT and "int" in statement.outputs[0].dtype:
+            facts.stores = True
+            self._decide(facts, statement.outputs[0].offset, statement.immediates[0])
+
+    def _set_scalar(self, facts: Facts, statement: SetScalar) -> None:
+        facts.assigned.add(statement.slot)
+        value = statement.value
+        if not isinstance(value, Access):
+            facts.assignments.append(Assignment(statement.slot, _symbolic(value), None))
+            return
+        facts.buffers[value.buffer] = None
+        self._decide(facts, *self._regions.decides(value))
+        if "int" in value.dtype:
+            facts.assignments.append(Assignment(statement.slot, _symbolic(value.offset), value.buffer, value.offset))
+
+    @staticmethod
+    def _decide(facts: Facts, *values: Value) -> None:
+        for value in values:
+            if isinstance(value, Expr):
+                symbolic = _symbolic(value)
+                if symbolic is not None:
+                    facts.decisions[symbolic.text] = symbolic
 
 
 def inside(block: Block) -> Iterator[Statement]:
@@ -108,8 +209,11 @@ def inside(block: Block) -> Iterator[Statement]:
                 yield from inside(arm)
 
 
-def registers(value: Value) -> set[int]:
-    """The slots a value depends on."""
+def _symbolic(value: Value) -> Symbolic | None:
+    return Symbolic(value, frozenset(_registers(value)), _text(value)) if isinstance(value, Expr) else None
+
+
+def _registers(value: Value) -> set[int]:
     if not isinstance(value, Expr):
         return set()
     found: set[int] = set()
@@ -117,23 +221,18 @@ def registers(value: Value) -> set[int]:
         if isinstance(atom, Variable):
             found.add(atom.slot)
         else:
-            found.update(*(registers(operand) for operand in atom.operands))
+            found.update(*map(_registers, atom.operands))
     return found
 
 
-def _footprint(statements: list[Statement], regions: Regions) -> Footprint:
-    pipes: set[int] = set()
-    buffers: dict[Buffer, None] = {}
-    for statement in statements:
-        if isinstance(statement, Instruction):
-            buffers.update({access.buffer: None for access in (*statement.outputs, *statement.inputs)})
-            if statement.row.pipe != S:
-                pipes.add(PIPES.index(statement.row.pipe))
-            if statement.row.name == "matmul":
-                pipes.add(PIPES.index("MTE1"))
-        elif isinstance(statement, SetScalar) and isinstance(statement.value, Access):
-            buffers[statement.value.buffer] = None
-    return Footprint(tuple(sorted(pipes)), tuple(key for buffer in buffers for key in regions.all_keys(buffer)))
+def _text(value: Value) -> Any:
+    if not isinstance(value, Expr):
+        return value
+    return tuple([(_atom(atom), factor) for atom, factor in value.terms]), value.const
+
+
+def _atom(atom: Variable | Operation) -> Any:
+    return atom.slot if isinstance(atom, Variable) else (atom.symbol, *map(_text, atom.operands))
 
 
 def _evaluated(value: Value) -> Outcome:
@@ -144,48 +243,3 @@ def _evaluated(value: Value) -> Outcome:
 def _loaded(buffer: int, offset: Value) -> Outcome:
     place = getter(offset)
     return lambda core, r: core.integers.get((buffer, place(r)), 0)
-
-
-def _text(value: Value) -> Any:
-    """A key that is equal for equal expressions."""
-    if not isinstance(value, Expr):
-        return value
-    return tuple((_atom(atom), factor) for atom, factor in value.terms), value.const
-
-
-def _atom(atom: Variable | Operation) -> Any:
-    return atom.slot if isinstance(atom, Variable) else (atom.symbol, *map(_text, atom.operands))
-
-
-def _sets(statement: Statement) -> tuple[int, ...]:
-    if isinstance(statement, Loop) and statement.block_num > 1:
-        return ()  # the core's index is set once for the whole kernel
-    return (statement.slot,) if isinstance(statement, (SetScalar, Loop)) else ()
-
-
-def _decides(statement: Statement, regions: Regions) -> Iterator[Value]:
-    """Numbers that decide the course of a statement itself."""
-    if isinstance(statement, Loop):
-        yield from (statement.start, statement.stop)
-    elif isinstance(statement, Branch):
-        yield from (condition for condition, _ in statement.arms)
-    elif isinstance(statement, SetScalar) and isinstance(statement.value, Access):
-        yield from regions.decides(statement.value)
-    elif isinstance(statement, Instruction):
-        for access in (*statement.outputs, *statement.inputs):
-            yield from access.shape
-            yield from access.strides
-            yield from regions.decides(access)
-        if _stores_whole(statement):
-            yield from (statement.outputs[0].offset, statement.immediates[0])
-
-
-def _source(statement: SetScalar) -> Value:
-    """The numbers a Scalar's value comes from: an Expr, or the place of a whole number in a tensor."""
-    if not isinstance(statement.value, Access):
-        return statement.value
-    return statement.value.offset if "int" in statement.value.dtype else 0
-
-
-def _stores_whole(statement: Statement) -> bool:
-    return isinstance(statement, Instruction) and statement.row is STORE_ELEMENT and "int" in statement.outputs[0].dtype

@@ -36,7 +36,7 @@ from autotune.kernels.davinci.program import (
 from autotune.kernels.davinci.recorder import ATOMIC_REGISTER, CORE_REGISTER
 from autotune.kernels.davinci.regions import Keys, Regions
 from autotune.kernels.davinci.soc import SoC
-from autotune.kernels.davinci.steering import Steering, inside, relevant_slots, steering
+from autotune.kernels.davinci.steering import Course, Steering, inside
 
 Step = Callable[[Core, Registers], Any]
 """A statement's effect on a core's clocks; a true result leaves the block."""
@@ -86,7 +86,7 @@ class _Walk:
     def __init__(self, program: Program, remember: bool) -> None:
         self.program, self.soc, self.remember = program, program.soc, remember
         self.regions = Regions(inside(program.body))
-        self.relevant = relevant_slots(program.body, self.regions)
+        self.course = Course(program.body, self.regions)
 
     def cores(self) -> list[Core]:
         """The clocks of every core after the whole kernel. What stands before the loop over cores is walked once."""
@@ -95,14 +95,12 @@ class _Walk:
         first, registers = Core(), [0] * self.program.registers
         if self.block(body[:split])(first, registers):
             return [first] * self.program.block_num
-        rest = self.turn(body[split:])
+        rest = self.turn(body[split:]) if self.remember else self.block(body[split:])
         cores = []
         for index in range(self.program.block_num):
             core, own = first.copy(), list(registers)
             own[CORE_REGISTER] = index
             rest(core, own)
-            if isinstance(rest, _Turn):
-                rest.settle(core)
             cores.append(core)
         return cores
 
@@ -121,7 +119,7 @@ class _Walk:
 
         return run
 
-    def turn(self, block: Block, overhead: int = 0) -> Step:
+    def turn(self, block: Block, overhead: int = 0) -> _Turn:
         """A block after so many scalar cycles, remembered by the state it starts from."""
         steps = self.block(block)
 
@@ -129,7 +127,7 @@ class _Walk:
             core.now += overhead
             return steps(core, r)
 
-        return _Turn(body, steering(block, self.relevant, self.regions)) if self.remember else body
+        return _Turn(body, self.course.steering(block))
 
     def link(self, statement: Statement | ElementCopies) -> Step:
         """One statement."""
@@ -161,19 +159,47 @@ class _Walk:
         """A turn costs one scalar operation; settled loops are not walked again."""
         if loop.block_num > 1:
             return self.block(loop.body)
+        if not self.remember:
+            return self._plain_loop(loop)
         slot, start, stop = loop.slot, getter(loop.start), getter(loop.stop)
-        body = self.turn(loop.body, _OPERATION)
+        turn = self.turn(loop.body, _OPERATION)
+        steering = turn.steering
+        varies = slot in steering.registers or steering.stores
 
         def run(core: Core, r: Registers) -> Any:
-            signal = None
+            index, end, signal, steers = start(r), stop(r), None, None
+            while index < end:
+                r[slot] = index
+                if varies or steers is None:
+                    steers = steering.now(core, r)
+                before = turn.at
+                known = turn.turn(core, r, steers)
+                index += 1
+                if known.signal in ("break", "return"):
+                    signal = known.signal
+                    break
+                if not varies and known.after == before and index < end:
+                    turn.repeat(known, end - index)
+                    r[slot] = end - 1
+                    break
+            turn.settle(core)
+            return signal if signal == "return" else None
+
+        return run
+
+    def _plain_loop(self, loop: Loop) -> Step:
+        slot, start, stop, body = loop.slot, getter(loop.start), getter(loop.stop), self.block(loop.body)
+
+        def run(core: Core, r: Registers) -> Any:
             for index in range(start(r), stop(r)):
                 r[slot] = index
+                core.now += _OPERATION
                 signal = body(core, r)
-                if signal in ("break", "return"):
-                    break
-            if isinstance(body, _Turn):
-                body.settle(core)
-            return signal if signal == "return" else None
+                if signal == "break":
+                    return None
+                if signal == "return":
+                    return signal
+            return None
 
         return run
 
@@ -284,75 +310,92 @@ class _Walk:
 
 @dataclass(frozen=True)
 class _Seen:
-    """What one turn did from a known state. ``settled``: it ended in the state it began in."""
+    """What one turn did from a known state; ``after`` is the number of the state it ended in."""
 
-    after: tuple[Any, ...]
+    after: int
     cycles: int
     busy: tuple[int, ...]
     registers: tuple[tuple[int, Any], ...]
     drained: bool
     signal: Any
-    settled: bool
 
 
 class _Turn:
     """A block, remembered by the state it starts from and by everything that steers it.
 
-    Once a turn ends in the state it began in, further turns of the same loop with the same steering are only counted;
-    ``settle`` adds them up.
+    States are numbered. From a state that was met before, a turn only moves on to the next number and adds up; the
+    clocks are brought up to date by ``settle``, before anything else looks at them.
     """
 
     def __init__(self, body: Step, steering: Steering) -> None:
         self.body, self.steering = body, steering
-        self.seen: dict[Any, _Seen] = {}
-        self.steady: tuple[Any, _Seen] | None = None
-        self.pending = 0
+        self.seen: dict[tuple[Any, int], _Seen] = {}
+        self.numbers: dict[Any, int] = {}
+        self.states: list[Any] = []
+        self.at: int | None = None
+        self.cycles = 0
+        self.busy = [0] * (_S + 1)
+        self.drained = False
 
     def __call__(self, core: Core, r: Registers) -> Any:
-        """The block's effect on clocks and registers."""
-        steers = self.steering.now(core, r)
-        if self.steady is not None and steers == self.steady[0]:
-            self.pending += 1
-            return self.steady[1].signal
+        """One turn on its own."""
+        signal = self.turn(core, r, self.steering.now(core, r)).signal
         self.settle(core)
-        frozen = core.freeze(self.steering.footprint)
-        seen = self.seen.get((steers, frozen))
-        if seen is None:
-            seen = self.seen[steers, frozen] = self._walk(core, r, frozen)
-        else:
-            self._apply(core, seen, 1)
-            for slot, value in seen.registers:
-                r[slot] = value
-        if seen.settled:
-            self.steady = (steers, seen)
-        return seen.signal
+        return signal
+
+    def turn(self, core: Core, r: Registers, steers: tuple[Any, ...]) -> _Seen:
+        """One turn. The clocks may lag behind until ``settle``; steering registers never do."""
+        if self.at is None:
+            self.at = self._number(core.freeze(self.steering.footprint))
+        known = self.seen.get((steers, self.at))
+        if known is None:
+            return self._walk(core, r, steers)
+        self._count(known, 1)
+        for slot, value in known.registers:
+            r[slot] = value
+        return known
+
+    def repeat(self, known: _Seen, turns: int) -> None:
+        """As many more turns like the last one, which must have ended in the state it began in."""
+        self._count(known, turns)
 
     def settle(self, core: Core) -> None:
-        """Adds up the turns that were only counted."""
-        if self.steady is not None and self.pending:
-            self._apply(core, self.steady[1], self.pending)
-        self.steady, self.pending = None, 0
+        """Brings the core's clocks up to date."""
+        if self.at is not None and (self.cycles or self.drained):
+            core.now += self.cycles
+            core.busy = [total + cycles for total, cycles in zip(core.busy, self.busy)]
+            core.thaw(self.states[self.at], self.steering.footprint, self.drained)
+            self.cycles, self.busy, self.drained = 0, [0] * (_S + 1), False
+        self.at = None
 
-    def _apply(self, core: Core, seen: _Seen, turns: int) -> None:
-        core.now += seen.cycles * turns
-        core.busy = [total + turns * cycles for total, cycles in zip(core.busy, seen.busy)]
-        core.thaw(seen.after, self.steering.footprint, seen.drained)
+    def _count(self, known: _Seen, turns: int) -> None:
+        self.at = known.after
+        self.cycles += known.cycles * turns
+        self.busy = [total + turns * cycles for total, cycles in zip(self.busy, known.busy)]
+        self.drained |= known.drained
 
-    def _walk(self, core: Core, r: Registers, frozen: tuple[Any, ...]) -> _Seen:
-        began, busy, drained_before = core.now, list(core.busy), core.drained
-        core.drained = False
+    def _number(self, frozen: Any) -> int:
+        number = self.numbers.setdefault(frozen, len(self.states))
+        if number == len(self.states):
+            self.states.append(frozen)
+        return number
+
+    def _walk(self, core: Core, r: Registers, steers: tuple[Any, ...]) -> _Seen:
+        at = self.at
+        assert at is not None
+        self.settle(core)
+        began, busy, drained_before = core.now, core.busy, core.drained
+        core.busy, core.drained = [0] * (_S + 1), False
         signal = self.body(core, r)
-        after, drained = core.freeze(self.steering.footprint), core.drained
+        taken, drained = core.busy, core.drained
+        core.busy = [total + cycles for total, cycles in zip(busy, taken)]
         core.drained |= drained_before
-        return _Seen(
-            after,
-            core.now - began,
-            tuple(now - before for now, before in zip(core.busy, busy)),
-            tuple((slot, r[slot]) for slot in self.steering.assigned),
-            drained,
-            signal,
-            after == frozen and not self.steering.stores and not signal,
-        )
+        self.at = self._number(core.freeze(self.steering.footprint))
+        registers = tuple((slot, r[slot]) for slot in self.steering.assigned)
+        seen = _Seen(self.at, core.now - began, tuple(taken), registers, drained, signal)
+        if not self.steering.stores:
+            self.seen[steers, at] = seen
+        return seen
 
 
 _LINKS: dict[type, Callable[[_Walk, Any], Step]] = {
