@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from autotune.kernels.davinci import costs, isa
+from autotune.kernels.davinci import isa
+from autotune.kernels.davinci.costs import DEFAULT, Profile
 from autotune.kernels.davinci.regions import Key
 
 PIPES = (isa.V, isa.M, isa.MTE1, isa.MTE2, isa.MTE3)
@@ -15,8 +16,6 @@ V, MTE1 = PIPES.index(isa.V), PIPES.index(isa.MTE1)
 BY_SCALAR = -1
 """In place of a pipe: the scalar unit wrote it."""
 
-SYNC = costs.value("sync_latency")
-DEPTH = costs.value("queue_depth")
 _NOBODY: dict[int, int] = {}
 
 
@@ -38,11 +37,12 @@ class Core:
     """
 
     __slots__ = (
-        "busy", "drained", "free", "integers", "now", "queues", "read", "stored", "vector_read", "vector_written",
-        "written",
+        "busy", "depth", "drained", "free", "integers", "now", "profile", "queues", "read", "stored", "sync",
+        "vector_read", "vector_written", "written",
     )  # fmt: skip
 
-    def __init__(self) -> None:
+    def __init__(self, profile: Profile = DEFAULT) -> None:
+        self.profile, self.sync, self.depth = profile, profile["sync_latency"], profile["queue_depth"]
         self.now = 0
         self.free = [0] * len(PIPES)
         self.queues: list[list[int]] = [[] for _ in PIPES]
@@ -57,7 +57,7 @@ class Core:
 
     def copy(self) -> Core:
         """An independent core in the same state."""
-        other = Core()
+        other = Core(self.profile)
         other.now, other.free, other.queues = self.now, list(self.free), [list(queue) for queue in self.queues]
         other.written, other.read = dict(self.written), {key: dict(ends) for key, ends in self.read.items()}
         other.vector_written, other.vector_read = set(self.vector_written), set(self.vector_read)
@@ -66,29 +66,29 @@ class Core:
 
     def wait_for_room(self, pipe: int) -> None:
         """S stops while the pipe's queue holds as many instructions as it can."""
-        queue, now = self.queues[pipe], self.now
-        if len(queue) < DEPTH:
+        queue, now, depth = self.queues[pipe], self.now, self.depth
+        if len(queue) < depth:
             return
         waiting = [start for start in queue if start > now]
-        if len(waiting) >= DEPTH:
-            self.now = now = waiting[-DEPTH]
+        if len(waiting) >= depth:
+            self.now = now = waiting[-depth]
             waiting = [start for start in waiting if start > now]
         self.queues[pipe] = waiting
 
     def ready(self, reads: Iterable[Key], writes: Iterable[Key], pipe: int, start: int) -> int:
         """The first cycle from ``start`` on at which other pipes are done with what is read and overwritten."""
-        written = self.written
+        written, sync = self.written, self.sync
         for key in reads:
             known = written.get(key)
-            if known is not None and known[0] + SYNC > start and known[1] != pipe:
-                start = known[0] + SYNC
+            if known is not None and known[0] + sync > start and known[1] != pipe:
+                start = known[0] + sync
         for key in writes:
             known = written.get(key)
-            if known is not None and known[0] + SYNC > start and known[1] != pipe:
-                start = known[0] + SYNC
+            if known is not None and known[0] + sync > start and known[1] != pipe:
+                start = known[0] + sync
             for reader, end in self.read.get(key, _NOBODY).items():
-                if end + SYNC > start and reader != pipe:
-                    start = end + SYNC
+                if end + sync > start and reader != pipe:
+                    start = end + sync
         return start
 
     def barrier(self, reads: Iterable[Key], writes: Iterable[Key]) -> bool:
@@ -113,7 +113,7 @@ class Core:
     def freeze(self, footprint: Footprint) -> tuple[Any, ...]:
         """All that a block with this footprint depends on, relative to now. What lies in the past is forgotten."""
         now, keys, free, queues = self.now, footprint.keys, self.free, self.queues
-        self._forget(now - SYNC)
+        self._forget(now - self.sync)
         pipes = []
         for pipe in footprint.pipes:
             queue = queues[pipe] = [start for start in queues[pipe] if start > now]

@@ -7,15 +7,16 @@ the source), derived (by arithmetic from those) or assumed. References are to se
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from math import ceil, prod
+from typing import TypeAlias
 
 from autotune.kernels.davinci import isa
 from autotune.kernels.davinci.memory import GM, L0B, L0C, L1, SIZES, UB
 from autotune.kernels.davinci.program import Instruction
-from autotune.kernels.davinci.soc import SOCS, SoC
+from autotune.kernels.davinci.soc import SOCS, Rates, SoC
 from autotune.kernels.davinci.table import ROWS
 
 
@@ -57,16 +58,35 @@ FORMULAS = 2
 """Counts changes of the formulas below and of the engine in timing.py."""
 
 
-def version() -> str:
-    """The model's name: it changes with every constant, rate, instruction row and formula."""
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """The numbers that one estimate uses, under a name. Two profiles are compared by identity.
+
+    constants: value of every name in CONSTANTS. slopes: (16-bit, 32-bit) cycles per repeat of vector instructions, by
+    row name, where they differ from the instruction table. rates: instead of the chip's own.
+    """
+
+    name: str
+    constants: Mapping[str, int]
+    slopes: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    rates: Rates | None = None
+
+    def __getitem__(self, name: str) -> int:
+        return self.constants[name]
+
+
+DEFAULT = Profile("default", {name: constant.value for name, constant in CONSTANTS.items()})
+"""The numbers as they stand above."""
+
+
+@lru_cache(maxsize=256)
+def version(profile: Profile = DEFAULT) -> str:
+    """The model's name: it changes with every constant, rate, instruction row and formula, and with the profile."""
     rows = [(r.name, r.pipe, r.form, r.half, r.single) for r in ROWS]
-    text = repr((FORMULAS, sorted((name, c.value) for name, c in CONSTANTS.items()), rows, SOCS))
+    text = repr(
+        (FORMULAS, sorted(profile.constants.items()), sorted(profile.slopes.items()), profile.rates, rows, SOCS)
+    )
     return f"davinci-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
-
-
-def value(name: str) -> int:
-    """A constant's value."""
-    return CONSTANTS[name].value
 
 
 def packets(burst_bytes: int) -> int:
@@ -76,25 +96,25 @@ def packets(burst_bytes: int) -> int:
     return whole + (0, 1, 1, 1, 1, 2, 2, 2)[rest]
 
 
-def global_move(bursts: int, burst_bytes: int, percent: int = 100) -> int:
+def global_move(bursts: int, burst_bytes: int, percent: int = 100, profile: Profile = DEFAULT) -> int:
     """Cycles of a move between GM and a core; percent scales the packets' cost (2.5)."""
-    cycles = bursts * packets(burst_bytes) * value("packet_cycles") * percent // 100
-    return cycles + (value("short_move_head") if bursts * burst_bytes < value("short_move_bytes") else 0)
+    cycles = bursts * packets(burst_bytes) * profile["packet_cycles"] * percent // 100
+    return cycles + (profile["short_move_head"] if bursts * burst_bytes < profile["short_move_bytes"] else 0)
 
 
-def mmad(m1: int, k1: int, n1: int) -> int:
+def mmad(m1: int, k1: int, n1: int, profile: Profile = DEFAULT) -> int:
     """Cycles of one cube product of m1 x k1 x n1 tiles on a v100 core (2.2)."""
     odd = k1 - 2 if k1 > 1 and (m1 % 2 or n1 % 2) else 0
-    return value("mmad_head") + m1 * k1 * n1 + odd
+    return profile["mmad_head"] + m1 * k1 * n1 + odd
 
 
 @lru_cache(maxsize=4096)
-def matmul(m1: int, k1: int, n1: int) -> int:
+def matmul(m1: int, k1: int, n1: int, profile: Profile = DEFAULT) -> int:
     """Cycles of tik.matmul on m1 x k1 x n1 tiles: the best blocking with two buffers in L0 (2.3, 2.4).
 
     Reproduces the table of 2.4 where its blocking divides the product evenly.
     """
-    return min(_blocked(m1, k1, n1, mb, kb, nb) for mb, kb, nb in _blockings(m1, k1, n1))
+    return min(_blocked(m1, k1, n1, mb, kb, nb, profile) for mb, kb, nb in _blockings(m1, k1, n1))
 
 
 def _blockings(m1: int, k1: int, n1: int) -> list[tuple[int, int, int]]:
@@ -113,11 +133,11 @@ def _blockings(m1: int, k1: int, n1: int) -> list[tuple[int, int, int]]:
     return fitting or [(1, 1, 1)]
 
 
-def _blocked(m1: int, k1: int, n1: int, mb: int, kb: int, nb: int) -> int:
-    head = value("load_head")
+def _blocked(m1: int, k1: int, n1: int, mb: int, kb: int, nb: int, profile: Profile) -> int:
+    head = profile["load_head"]
     load_a = mb if kb == 1 else (kb + head) * mb - head
     load = load_a + 2 * kb * nb + head
-    product = mmad(mb, kb, nb)
+    product = mmad(mb, kb, nb, profile)
     turns = -(-m1 // mb) * -(-k1 // kb) * -(-n1 // nb)
     return load + (turns - 1) * max(load, product) + product
 
@@ -130,31 +150,34 @@ class Work:
     bytes: int = 0
 
 
-def work(instruction: Instruction, shapes: Sequence[tuple[int, ...]], soc: SoC, atomic: bool) -> Work:
+Shapes: TypeAlias = Sequence[tuple[int, ...]]
+
+
+def work(instruction: Instruction, shapes: Shapes, soc: SoC, atomic: bool, profile: Profile = DEFAULT) -> Work:
     """The work of one execution. shapes: of its outputs and inputs, in elements. Start-up of V is not in it."""
-    return _FORMS[instruction.row.form](instruction, shapes, soc, atomic)
+    return _FORMS[instruction.row.form](instruction, shapes, soc, atomic, profile)
 
 
-def _repeated(instruction: Instruction, shapes: Sequence[tuple[int, ...]], soc: SoC, atomic: bool) -> Work:
+def _repeated(instruction: Instruction, shapes: Shapes, soc: SoC, atomic: bool, profile: Profile) -> Work:
     row, widest = instruction.row, max(shapes, key=prod)
     repeats = widest[0] if not row.name.startswith("vnchwconv") else shapes[0][0]
-    cycles = repeats * _slope(instruction)
+    cycles = repeats * _slope(instruction, profile)
     if instruction.mask is not None and repeats:
-        cycles += value("vector_partial_mask")
-    return Work(max(value("vector_least"), ceil(cycles)))
+        cycles += profile["vector_partial_mask"]
+    return Work(max(profile["vector_least"], ceil(cycles)))
 
 
-def _slope(instruction: Instruction) -> float:
-    accesses = (*instruction.outputs, *instruction.inputs)
-    wide = max(SIZES[access.dtype] for access in accesses) > 2
-    return instruction.row.single if wide else instruction.row.half
+def _slope(instruction: Instruction, profile: Profile) -> float:
+    row, accesses = instruction.row, (*instruction.outputs, *instruction.inputs)
+    half, single = profile.slopes.get(row.name) or (row.half, row.single)
+    return single if max(SIZES[access.dtype] for access in accesses) > 2 else half
 
 
-def _whole(instruction: Instruction, shapes: Sequence[tuple[int, ...]], soc: SoC, atomic: bool) -> Work:
+def _whole(instruction: Instruction, shapes: Shapes, soc: SoC, atomic: bool, profile: Profile) -> Work:
     accesses = (*instruction.outputs, *instruction.inputs)
     lanes = 256 // max(SIZES[access.dtype] for access in accesses)
     repeats = max(_runs(access.strides, shape, lanes) for access, shape in zip(accesses, shapes))
-    return Work(max(value("vector_least"), ceil(repeats * _slope(instruction))))
+    return Work(max(profile["vector_least"], ceil(repeats * _slope(instruction, profile))))
 
 
 def _runs(strides: Sequence[object], shape: tuple[int, ...], lanes: int) -> int:
@@ -166,44 +189,44 @@ def _runs(strides: Sequence[object], shape: tuple[int, ...], lanes: int) -> int:
     return prod(shape[:index]) * -(-run // lanes)
 
 
-def _move(instruction: Instruction, shapes: Sequence[tuple[int, ...]], soc: SoC, atomic: bool) -> Work:
+def _move(instruction: Instruction, shapes: Shapes, soc: SoC, atomic: bool, profile: Profile) -> Work:
     target, source = instruction.outputs[0], instruction.inputs[0]
     count, elements = shapes[0][0], prod(shapes[0][1:])
     origin, goal = source.buffer.scope, target.buffer.scope
     size = max(SIZES[target.dtype], SIZES[source.dtype]) if L0C in (origin, goal) else SIZES[source.dtype]
     total = count * elements * size
     if origin == GM:
-        return Work(global_move(count, elements * size, 3200 // soc.rates.ddr_read), total)
+        return Work(global_move(count, elements * size, 3200 // soc.rates.ddr_read, profile), total)
     if goal == GM:
-        percent = 3200 // soc.rates.ub_to_ddr * (value("atomic_percent") if atomic else 100) // 100
-        return Work(global_move(count, elements * size, percent), total)
+        percent = 3200 // soc.rates.ub_to_ddr * (profile["atomic_percent"] if atomic else 100) // 100
+        return Work(global_move(count, elements * size, percent, profile), total)
     head, rate = {
-        (UB, L1): (value("ub_to_l1_head"), soc.rates.ub_to_l1),
-        (L1, UB): (value("l1_to_ub_head"), soc.rates.l1_to_ub),
+        (UB, L1): (profile["ub_to_l1_head"], soc.rates.ub_to_l1),
+        (L1, UB): (profile["l1_to_ub_head"], soc.rates.l1_to_ub),
         (UB, UB): (0, 256),
     }.get((origin, goal), (0, soc.rates.l0c_to_ub))
-    least = value("vector_least") if instruction.row.pipe == isa.V else 0
+    least = profile["vector_least"] if instruction.row.pipe == isa.V else 0
     return Work(max(least, head + -(-total // rate)), total)
 
 
-def _load(instruction: Instruction, shapes: Sequence[tuple[int, ...]], soc: SoC, atomic: bool) -> Work:
+def _load(instruction: Instruction, shapes: Shapes, soc: SoC, atomic: bool, profile: Profile) -> Work:
     fractals, total = shapes[0][0], shapes[0][0] * 512
     if instruction.inputs[0].buffer.scope == GM:
-        return Work(global_move(1, total, 3200 // soc.rates.ddr_read), total)
+        return Work(global_move(1, total, 3200 // soc.rates.ddr_read, profile), total)
     into_b = instruction.outputs[0].buffer.scope == L0B
     rate = soc.rates.l1_to_l0b if into_b else soc.rates.l1_to_l0a
-    return Work(value("load_head") + -(-fractals * 512 // rate), total)
+    return Work(profile["load_head"] + -(-fractals * 512 // rate), total)
 
 
-def _cube(instruction: Instruction, shapes: Sequence[tuple[int, ...]], soc: SoC, atomic: bool) -> Work:
+def _cube(instruction: Instruction, shapes: Shapes, soc: SoC, atomic: bool, profile: Profile) -> Work:
     n1, m, _ = shapes[0]
     if instruction.row.name == "mmad":
-        return Work(mmad(m // 16, shapes[1][1], n1))
-    return Work(matmul(m // 16, shapes[1][0], n1))
+        return Work(mmad(m // 16, shapes[1][1], n1, profile))
+    return Work(matmul(m // 16, shapes[1][0], n1, profile))
 
 
-def _scalar(instruction: Instruction, shapes: Sequence[tuple[int, ...]], soc: SoC, atomic: bool) -> Work:
-    return Work(value("scalar_write"))
+def _scalar(instruction: Instruction, shapes: Shapes, soc: SoC, atomic: bool, profile: Profile) -> Work:
+    return Work(profile["scalar_write"])
 
 
 _FORMS = {

@@ -12,11 +12,12 @@ full run exactly.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from autotune.kernels.davinci import costs, isa
 from autotune.kernels.davinci.clocks import BY_SCALAR, MTE1, PIPES, Core, V
+from autotune.kernels.davinci.costs import DEFAULT, Profile
 from autotune.kernels.davinci.expr import Registers, evaluator
 from autotune.kernels.davinci.fusion import ElementCopies, fused
 from autotune.kernels.davinci.memory import GM
@@ -35,17 +36,11 @@ from autotune.kernels.davinci.program import (
 )
 from autotune.kernels.davinci.recorder import ATOMIC_REGISTER, CORE_REGISTER
 from autotune.kernels.davinci.regions import Keys, Regions
-from autotune.kernels.davinci.soc import SoC
 from autotune.kernels.davinci.steering import Course, Steering, inside
 
 Step = Callable[[Core, Registers], Any]
 """A statement's effect on a core's clocks; a true result leaves the block."""
 
-_ISSUE = costs.value("issue")
-_START = costs.value("vector_start")
-_OPERATION = costs.value("scalar_operation")
-_READ = costs.value("scalar_read")
-_WRITE = costs.value("scalar_write")
 _S = len(PIPES)
 
 
@@ -64,27 +59,28 @@ class Estimate:
     model: str
 
 
-def estimate(program: Program, remember: bool = True) -> Estimate:
-    """Times the program on the chip it was recorded for.
+def estimate(program: Program, remember: bool = True, profile: Profile = DEFAULT) -> Estimate:
+    """Times the program on the chip it was recorded for, with the numbers of a profile.
 
     remember: whether a loop's turn that was seen before from the same state is looked up; walking every turn gives
     the same cycles.
     """
-    cores = _Walk(program, remember).cores()
+    cores = _Walk(program, remember, profile).cores()
     cycles = [core.finish() for core in cores]
     slowest = cores[cycles.index(max(cycles))]
     soc = program.soc
     total = sum(sorted(cycles, reverse=True)[:: soc.cores])  # blocks beyond the chip's cores run in waves
     busy = dict(zip((*PIPES, isa.S), slowest.busy))
-    time_us = total / soc.clock_mhz + costs.value("kernel_floor") / 1000
-    return Estimate(total, time_us, busy, tuple(cycles), costs.version())
+    time_us = total / soc.clock_mhz + profile["kernel_floor"] / 1000
+    return Estimate(total, time_us, busy, tuple(cycles), costs.version(profile))
 
 
 class _Walk:
     """Turns statements into functions of a core's clocks, and runs them for every core."""
 
-    def __init__(self, program: Program, remember: bool) -> None:
-        self.program, self.soc, self.remember = program, program.soc, remember
+    def __init__(self, program: Program, remember: bool, profile: Profile) -> None:
+        self.program, self.remember, self.profile = program, remember, profile
+        self.soc = replace(program.soc, rates=profile.rates) if profile.rates else program.soc
         self.regions = Regions(inside(program.body))
         self.course = Course(program.body, self.regions)
 
@@ -92,7 +88,7 @@ class _Walk:
         """The clocks of every core after the whole kernel. What stands before the loop over cores is walked once."""
         body = self.program.body
         split = next((i for i, s in enumerate(body) if isinstance(s, Loop) and s.block_num > 1), len(body))
-        first, registers = Core(), [0] * self.program.registers
+        first, registers = Core(self.profile), [0] * self.program.registers
         if self.block(body[:split])(first, registers):
             return [first] * self.program.block_num
         rest = self.turn(body[split:]) if self.remember else self.block(body[split:])
@@ -145,9 +141,10 @@ class _Walk:
     def branch(self, branch: Branch) -> Step:
         """A condition costs one scalar operation."""
         arms = [(getter(condition), self.block(block)) for condition, block in branch.arms]
+        operation = self.profile["scalar_operation"]
 
         def run(core: Core, r: Registers) -> Any:
-            core.now += _OPERATION
+            core.now += operation
             for holds, body in arms:
                 if holds(r):
                     return body(core, r)
@@ -162,7 +159,7 @@ class _Walk:
         if not self.remember:
             return self._plain_loop(loop)
         slot, start, stop = loop.slot, getter(loop.start), getter(loop.stop)
-        turn = self.turn(loop.body, _OPERATION)
+        turn = self.turn(loop.body, self.profile["scalar_operation"])
         steering = turn.steering
         varies = slot in steering.registers or steering.stores
 
@@ -189,11 +186,12 @@ class _Walk:
 
     def _plain_loop(self, loop: Loop) -> Step:
         slot, start, stop, body = loop.slot, getter(loop.start), getter(loop.stop), self.block(loop.body)
+        operation = self.profile["scalar_operation"]
 
         def run(core: Core, r: Registers) -> Any:
             for index in range(start(r), stop(r)):
                 r[slot] = index
-                core.now += _OPERATION
+                core.now += operation
                 signal = body(core, r)
                 if signal == "break":
                     return None
@@ -205,18 +203,18 @@ class _Walk:
 
     def set_scalar(self, statement: SetScalar) -> Step:
         """Registers that steer take their value; a read of a tensor waits for who writes it."""
-        slot, source = statement.slot, statement.value
+        slot, source, operation = statement.slot, statement.value, self.profile["scalar_operation"]
         if not isinstance(source, Access):
             value = always(evaluator(source))
 
             def compute(core: Core, r: Registers) -> None:
-                core.now += _OPERATION
-                core.busy[_S] += _OPERATION
+                core.now += operation
+                core.busy[_S] += operation
                 r[slot] = value(r)
 
             return compute
         buffer, keys = source.buffer, always(self.regions.keys(source))
-        latency = costs.value("scalar_read_global") if buffer.scope == GM else _READ
+        latency = self.profile["scalar_read_global" if buffer.scope == GM else "scalar_read"]
         place = getter(source.offset) if "int" in source.dtype else None
 
         def load(core: Core, r: Registers) -> None:
@@ -230,13 +228,14 @@ class _Walk:
     def copies(self, copies: ElementCopies) -> Step:
         """Reads and stores of single elements in turn: only the first pair can have to wait."""
         source, target = self._together(copies.loads), self._together(copies.stores)
-        total = len(copies.slots) * (_READ + _WRITE)
+        first = self.profile["scalar_read"]
+        rest = len(copies.slots) * (first + self.profile["scalar_write"]) - first
 
         def run(core: Core, r: Registers) -> None:
-            read = core.ready(source(r), (), BY_SCALAR, core.now) + _READ
+            read = core.ready(source(r), (), BY_SCALAR, core.now) + first
             targets = target(r)
-            core.now = core.ready((), targets, BY_SCALAR, read) + total - _READ
-            core.busy[_S] += total
+            core.now = core.ready((), targets, BY_SCALAR, read) + rest
+            core.busy[_S] += first + rest
             core.touch((), targets, BY_SCALAR, core.now)
 
         return run
@@ -248,20 +247,20 @@ class _Walk:
         accesses = (*instruction.outputs, *instruction.inputs)
         shape_of = [_shape(access) for access in accesses]
         reads, writes = self._together(instruction.inputs), self._together(instruction.outputs)
-        pipe, soc = PIPES.index(instruction.row.pipe), self.soc
+        pipe, issue, restart = PIPES.index(instruction.row.pipe), self.profile["issue"], self.profile["vector_start"]
         vector, both = pipe == V, instruction.row.name == "matmul"
         to_global = instruction.outputs[0].buffer.scope == GM
         fixed = None
         if not any(callable(shape) for shape in shape_of) and not to_global:
-            fixed = _cycles(instruction, shape_of, soc, False)
+            fixed = self.cycles(instruction, shape_of, False)
 
         def run(core: Core, r: Registers) -> None:
             cycles = fixed
             if cycles is None:
                 shapes = [shape(r) if callable(shape) else shape for shape in shape_of]
-                cycles = _cycles(instruction, shapes, soc, bool(to_global and r[ATOMIC_REGISTER]))
-            core.now += _ISSUE
-            core.busy[_S] += _ISSUE
+                cycles = self.cycles(instruction, shapes, bool(to_global and r[ATOMIC_REGISTER]))
+            core.now += issue
+            core.busy[_S] += issue
             if not cycles:
                 return
             core.wait_for_room(pipe)
@@ -270,7 +269,7 @@ class _Walk:
             start = core.ready(read, written, pipe, max(free, core.now))
             end = start + cycles
             if vector and (core.barrier(read, written) or start > free):
-                end += _START
+                end += restart
             core.free[pipe] = end
             if both:
                 core.free[MTE1] = end
@@ -279,6 +278,12 @@ class _Walk:
             core.touch(read, written, pipe, end)
 
         return run
+
+    def cycles(self, instruction: Instruction, shapes: list[Any], atomic: bool) -> int:
+        """Cycles on its pipe; 0 where nothing is touched."""
+        if any(0 in shape for shape in shapes):
+            return 0
+        return costs.work(instruction, shapes, self.soc, atomic, self.profile).cycles
 
     def _together(self, accesses: Sequence[Access]) -> Callable[[Registers], Keys]:
         """What several operands touch."""
@@ -292,14 +297,14 @@ class _Walk:
     def _store_element(self, instruction: Instruction) -> Step:
         """S waits for the readers and writers of the tensor, then writes; whole numbers are remembered."""
         access = instruction.outputs[0]
-        buffer, keys = id(access.buffer), always(self.regions.keys(access))
+        buffer, keys, write = id(access.buffer), always(self.regions.keys(access)), self.profile["scalar_write"]
         place, value = getter(access.offset), getter(instruction.immediates[0])
         whole = "int" in access.dtype
 
         def run(core: Core, r: Registers) -> None:
             targets = keys(r)
-            core.now = core.ready((), targets, BY_SCALAR, core.now) + _WRITE
-            core.busy[_S] += _WRITE
+            core.now = core.ready((), targets, BY_SCALAR, core.now) + write
+            core.busy[_S] += write
             core.touch((), targets, BY_SCALAR, core.now)
             if whole:
                 core.integers[buffer, place(r)] = value(r)
@@ -416,10 +421,3 @@ def _shape(access: Access) -> Any:
         return access.shape
     getters = [always(size) for size in sizes]
     return lambda r: tuple(max(int(size(r)), 0) for size in getters)
-
-
-def _cycles(instruction: Instruction, shapes: list[Any], soc: SoC, atomic: bool) -> int:
-    """Cycles on its pipe; 0 where nothing is touched."""
-    if any(0 in shape for shape in shapes):
-        return 0
-    return costs.work(instruction, shapes, soc, atomic).cycles

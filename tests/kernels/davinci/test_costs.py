@@ -1,8 +1,10 @@
 """Costs against the published figures they were taken from (davinci_timing.md 2.2 to 2.5)."""
 
+from dataclasses import replace
+
 import pytest
 
-from autotune.kernels.davinci import costs
+from autotune.kernels.davinci import costs, soc
 
 MATMUL_CYCLES = {
     (128, 64, 128): 350,
@@ -59,11 +61,21 @@ def test_mmad_is_one_cycle_a_tile_and_its_head() -> None:
     assert costs.mmad(7, 4, 8) == 7 * 4 * 8 + 15 + 2  # an odd number of row tiles costs k - 2 more
 
 
-def test_the_version_changes_with_a_constant(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = costs.version()
-    changed = {**costs.CONSTANTS, "issue": costs.Constant(3, "a test", "assumed")}
-    monkeypatch.setattr(costs, "CONSTANTS", changed)
-    assert costs.version() != before
+@pytest.mark.parametrize("name", costs.CONSTANTS)
+def test_the_version_changes_with_a_constant(name: str) -> None:
+    changed = costs.Profile("changed", {**costs.DEFAULT.constants, name: costs.DEFAULT[name] + 1})
+    assert costs.version(changed) != costs.version()
+
+
+def test_the_version_changes_with_a_slope_and_with_a_rate() -> None:
+    constants, rates = costs.DEFAULT.constants, soc.get("Ascend910A").rates
+    versions = [
+        costs.version(),
+        costs.version(costs.Profile("slope", constants, {"vexp": (5, 2)})),
+        costs.version(costs.Profile("rates", constants, rates=rates)),
+        costs.version(costs.Profile("faster", constants, rates=replace(rates, l1_to_ub=256))),
+    ]
+    assert len(set(versions)) == 4
 
 
 def test_every_constant_says_where_it_comes_from() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from autotune.kernels.davinci import soc
+from autotune.kernels.davinci.costs import DEFAULT, Profile
 from autotune.kernels.davinci.language import Tik
 from autotune.kernels.davinci.memory import GM, L1, UB
 from autotune.kernels.davinci.timing import estimate
@@ -147,6 +148,20 @@ def test_cores_in_one_wave_take_as_long_as_the_slowest() -> None:
     assert few.cycles == max(few.core_cycles) == few.core_cycles[3]
     many = estimate(program(40))
     assert many.cycles == many.core_cycles[39] + many.core_cycles[7]
+
+
+def test_an_estimate_takes_every_number_from_its_profile() -> None:
+    tik = Tik()
+    a, b = _vector(tik, "a"), _vector(tik, "b")
+    tik.vec_exp(128, a, b, 8, 8, 8)
+    scalar = tik.Scalar("float16")
+    scalar.set_as(a[0])
+    tik.vec_dup(128, b, scalar, 8, 8)
+    constants = {**DEFAULT.constants, "issue": 3, "vector_start": 40, "sync_latency": 20, "scalar_read": 50}
+    other = Profile("other", constants, {"vexp": (6, 2)})
+    program = _built(tik)
+    assert estimate(program, profile=other).cycles == 3 + 40 + 8 * 6 + 20 + 50 + 3 + 40 + 8
+    assert estimate(program).cycles == ISSUE + START + 8 * 4 + SYNC + READ + ISSUE + START + 8
 
 
 def _random_block(tik: Tik, draw: random.Random, tensors: list[Any], depth: int, index: Any) -> None:
