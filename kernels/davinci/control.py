@@ -15,7 +15,7 @@ from autotune.kernels.davinci.errors import (
     ScopeError,
     TikError,
 )
-from autotune.kernels.davinci.expr import Expr, Value, Variable, as_value, condition, variables
+from autotune.kernels.davinci.expr import Expr, Symbolic, Value, Variable, as_value, condition, variables
 from autotune.kernels.davinci.memory import GM, SIZES
 from autotune.kernels.davinci.program import Block, Branch, Leave, Loop, SetScalar
 from autotune.kernels.davinci.recorder import (
@@ -25,7 +25,7 @@ from autotune.kernels.davinci.recorder import (
     OpenLoop,
     Recorder,
 )
-from autotune.kernels.davinci.soc import SoC
+from autotune.kernels.davinci.soc import ATOMIC_TYPES, SoC
 from autotune.kernels.davinci.tensor import Life, LoopIndex, Tensor
 
 MAX_INIT_ELEMENTS = 256 * 1024
@@ -246,9 +246,14 @@ class Control(Recorder):
             raise DataTypeError(f"Scalar {name}: no type {dtype!r}; there are {', '.join(SCALAR_TYPES)}")
 
     def set_atomic_add(self, mode: Any) -> None:
-        """From now on moves to GM add (1: float32) or overwrite (0), on this core (tik_api.md 1.15)."""
-        if mode not in (0, 1):
-            raise DataTypeError(
-                f"set_atomic_add({mode!r}): {self.program.soc.name} adds float32 (1) or nothing (0)", self.where()
-            )
-        self.emit(SetScalar(ATOMIC_REGISTER, "int64", mode, self.where()))
+        """From now on this core's moves to GM add (ATOMIC_TYPES by number from 1 on, or by name) or overwrite (0).
+
+        Raises DataTypeError for what the chip cannot add (tik_api.md 1.15).
+        """
+        known = ATOMIC_TYPES[: self.program.soc.atomics]
+        if isinstance(mode, str) and mode in known:
+            mode = known.index(mode) + 1
+        if not isinstance(mode, Symbolic) and mode not in range(len(known) + 1):
+            modes = ", ".join(f"{name} ({number})" for number, name in enumerate(known, 1)) or "nothing at all"
+            raise DataTypeError(f"set_atomic_add({mode!r}): {self.program.soc.name} adds {modes}; 0 is off")
+        self.emit(SetScalar(ATOMIC_REGISTER, "int64", as_value(mode), self.where()))

@@ -79,6 +79,10 @@ class UninitialisedRead(TikError):
     """Something is read that was never written; the message names it and the first such element."""
 
 
+class Undefined(ArithmeticError):
+    """Raised by the value of a Scalar that nothing set; the statement that uses it raises UninitialisedRead."""
+
+
 class OverlapError(TikError):
     """Source and destination of one instruction overlap in a way that the documentation forbids."""
 

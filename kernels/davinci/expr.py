@@ -272,7 +272,7 @@ def _sum(a: Value, b: Value, sign: int) -> Value:
 
 def _product(a: Value, b: Value) -> Value:
     a, b = _pair(a, b)
-    if isinstance(a, Expr) and isinstance(b, Expr) or is_float(a) or is_float(b):
+    if (isinstance(a, Expr) and isinstance(b, Expr)) or is_float(a) or is_float(b):
         return _operation("*", a, b)
     if isinstance(a, int):
         a, b = b, a
@@ -294,7 +294,7 @@ def _operation(symbol: str, a: Value, b: Value) -> Value:
 
 
 def condition(symbol: str, *operands: Value) -> Value:
-    """A comparison or all/any/negate; a plain bool where every operand is a Python number or the difference is constant."""
+    """A comparison or all/any/negate; a plain bool where the operands, or their difference, are Python numbers."""
     values = tuple(as_value(operand) for operand in operands)
     if len(values) == 2 and symbol in ("<", "<=", ">", ">=", "==", "!=") and not any(map(is_float, values)):
         difference = (
@@ -305,6 +305,14 @@ def condition(symbol: str, *operands: Value) -> Value:
     if not any(isinstance(value, Expr) for value in values):
         return CONDITIONS[symbol](*values)
     return Expr(((Operation(symbol, CONDITIONS[symbol], values, "bool"), 1),), 0, "bool")
+
+
+def applied(name: str, function: Callable[..., Any], operands: tuple[Value, ...], dtype: str) -> Value:
+    """``function`` of the operands, as a number where all of them are numbers, else as an Expr."""
+    values = tuple(as_value(operand) for operand in operands)
+    if not any(isinstance(value, Expr) for value in values):
+        return function(*values)
+    return Expr(((Operation(name, function, values, dtype), 1),), 0, dtype)
 
 
 def evaluator(value: Value) -> Any:
@@ -371,6 +379,6 @@ def describe(value: Value) -> str:
 
 def _describe_operation(operation: Operation) -> str:
     operands = [describe(operand) for operand in operation.operands]
-    if operation.symbol in ("all", "any", "negate"):
+    if operation.symbol.isidentifier():
         return f"{operation.symbol}({', '.join(operands)})"
     return f"({operands[0]} {operation.symbol} {operands[1]})"

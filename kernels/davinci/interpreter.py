@@ -7,25 +7,19 @@ are bound to numpy views once. Cores run one after the other on the same local m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from autotune.kernels.davinci import isa
-from autotune.kernels.davinci.errors import OutOfBounds
-from autotune.kernels.davinci.expr import Evaluator, Expr, Registers, evaluator
+from autotune.kernels.davinci.effects import effect, element_reader, element_writer
+from autotune.kernels.davinci.errors import TikError, Undefined, UninitialisedRead
+from autotune.kernels.davinci.expr import Registers, evaluator
 from autotune.kernels.davinci.fusion import ElementCopies, fill_loop, fused
-from autotune.kernels.davinci.memory import GM, poison
-from autotune.kernels.davinci.operands import (
-    Array,
-    always,
-    bind,
-    flat,
-    getter,
-    same_place,
-    store_for,
-)
+from autotune.kernels.davinci.limits import guarded
+from autotune.kernels.davinci.memory import poison
+from autotune.kernels.davinci.operands import always, bind, getter
+from autotune.kernels.davinci.printing import present
 from autotune.kernels.davinci.program import (
     Access,
     Block,
@@ -34,52 +28,81 @@ from autotune.kernels.davinci.program import (
     Instruction,
     Leave,
     Loop,
+    Print,
     Program,
     SetScalar,
     Statement,
 )
-from autotune.kernels.davinci.recorder import ATOMIC_REGISTER, CORE_REGISTER
+from autotune.kernels.davinci.recorder import CORE_REGISTER
 from autotune.kernels.davinci.rows_scalar import STORE_ELEMENT
 from autotune.kernels.davinci.tensor import round_to
 
 Step = Callable[[Registers], Any]
 """A linked statement; a true result leaves the block: break, continue or return."""
-Apply = Callable[[Registers, Sequence[Array], Sequence[Any]], None]
-"""Does an instruction's work on its target arrays and its operands."""
+
+_RAISED: dict[type, type[TikError]] = {Undefined: UninitialisedRead}
+"""What an arithmetic failure of a statement is raised as; TikError where it is not named."""
 
 
-def run(program: Program, scalars: dict[int, Any] | None = None) -> None:
+def run(
+    program: Program,
+    scalars: dict[int, Any] | None = None,
+    order: Sequence[int] | None = None,
+    linker: Linker | None = None,
+) -> None:
     """Runs the program on every core. GM buffers hold their arrays already; ``scalars`` are input registers.
 
+    order: the cores in the order in which they run. linker: what else is done with each statement.
     Raises OutOfBounds and other TikErrors with the kernel statement's file and line.
     """
-    body = _Linker(program.soc.saturates).steps(program.body)
+    linker = linker or Linker(program.soc.saturates)
+    body = linker.steps(program.body)
     with np.errstate(all="ignore"):
-        for core in range(program.block_num):
-            registers: Registers = [0] * program.registers
+        for core in order or range(program.block_num):
+            registers = linker.registers(program)
             for slot, value in (scalars or {}).items():
                 registers[slot] = value
             registers[CORE_REGISTER] = core
             body(registers)
 
 
-class _Linker:
+class Linker:
     """Turns statements into functions. saturate: floating overflow stays finite, as on the 910A."""
 
     def __init__(self, saturate: bool) -> None:
         self.saturate = saturate
 
+    def registers(self, program: Program) -> Registers:
+        """The registers of a core before its first statement."""
+        return [0] * program.registers
+
+    def statements(self, block: Block) -> Iterator[Statement | ElementCopies]:
+        """What a block is run as."""
+        return fused(block)
+
     def steps(self, block: Block) -> Step:
         """A block as one function, linked when it is first run."""
         linked: list[Step] = []
+        lines: list[Statement | ElementCopies] = []
+
+        def link_all() -> None:
+            for statement in self.statements(block):
+                linked.append(self.link(statement))
+                lines.append(statement)
+                if isinstance(statement, Leave):
+                    return
 
         def run_block(r: Registers) -> Any:
             if not linked:
-                linked.extend(self.link(statement) for statement in fused(block))
-            for step in linked:
-                signal = step(r)
-                if signal:
-                    return signal
+                link_all()
+            try:
+                for step in linked:
+                    signal = step(r)
+                    if signal:
+                        return signal
+            except ArithmeticError as error:
+                where = getattr(lines[linked.index(step)], "where", None)
+                raise _RAISED.get(type(error), TikError)(str(error), where) from error
             return None
 
         return run_block
@@ -88,7 +111,7 @@ class _Linker:
         """One statement as a function."""
         if isinstance(statement, ElementCopies):
             return statement.step()
-        link: Callable[[_Linker, Any], Step] = _LINKS[type(statement)]
+        link: Callable[[Linker, Any], Step] = _LINKS[type(statement)]
         return link(self, statement)
 
     def leave(self, statement: Leave) -> Step:
@@ -107,7 +130,7 @@ class _Linker:
         if loop.block_num > 1:
             return body
         start, stop = getter(loop.start), getter(loop.stop)
-        fill = fill_loop(loop)
+        fill = self.whole_loop(loop)
 
         def run_loop(r: Registers) -> Any:
             if fill is not None and fill(r):
@@ -122,6 +145,10 @@ class _Linker:
             return None
 
         return run_loop
+
+    def whole_loop(self, loop: Loop) -> Any:
+        """The loop as one operation, None where it is run turn by turn."""
+        return fill_loop(loop)
 
     def branch(self, branch: Branch) -> Step:
         """if_scope, elif_scope, else_scope."""
@@ -139,7 +166,7 @@ class _Linker:
         """A register takes a value of its own type."""
         slot, dtype = statement.slot, statement.dtype
         if isinstance(statement.value, Access):
-            get = _element(statement.value, statement)
+            get = element_reader(statement.value, statement)
             exact = statement.value.dtype == dtype
         else:
             value = evaluator(statement.value)
@@ -153,16 +180,26 @@ class _Linker:
 
         return take if exact else take_rounded
 
+    def show(self, statement: Print) -> Step:
+        """debug_print."""
+        return lambda r: statement.show(lambda value: present(value, r))
+
     def instruction(self, instruction: Instruction) -> Step:
-        """One call."""
+        """One call, with a check of its symbolic numbers."""
+        step = self._call(instruction)
+        if not instruction.limits:
+            return step
+        return guarded(instruction.limits, instruction.row.name, instruction.where, step)  # type: ignore[no-any-return]
+
+    def _call(self, instruction: Instruction) -> Step:
         if instruction.row is STORE_ELEMENT:
-            return _store_element(instruction)
+            return element_writer(instruction)
         targets = [bind(access, instruction) for access in instruction.outputs]
         operands = [bind(access, instruction) for access in instruction.inputs]
         immediates = [evaluator(value) for value in instruction.immediates]
         operands += [(not callable(value), value) for value in immediates]
         arrays = len(instruction.inputs)
-        apply = self._apply(instruction)
+        apply = effect(instruction, self.saturate)
         if all(constant for constant, _ in (*targets, *operands)):
             places, values = [place for _, place in targets], [value for _, value in operands]
             if _empty(places, values[:arrays]):
@@ -187,51 +224,15 @@ class _Linker:
 
         return step
 
-    def _apply(self, instruction: Instruction) -> Apply:
-        compute = _compute(instruction)
-        stores = [store_for(instruction, access, self.saturate) for access in instruction.outputs]
-        store, output = stores[0], instruction.outputs[0]
-        if output.buffer.scope == GM and instruction.row.form == isa.MOVE:
-            return _move_to_global
-        if len(stores) > 1:
 
-            def apply_many(r: Registers, places: Sequence[Array], values: Sequence[Any]) -> None:
-                for put, place, result in zip(stores, places, compute(*values)):
-                    put(place, result)
-
-            return apply_many
-        if isinstance(instruction.mask, Expr):
-            lanes = getter(instruction.mask)
-
-            def apply_masked(r: Registers, places: Sequence[Array], values: Sequence[Any]) -> None:
-                place, kept = places[0], places[0].copy()
-                store(place, compute(*values))
-                np.copyto(place, kept, where=np.arange(place[0].size).reshape(place.shape[1:]) >= lanes(r))
-
-            return apply_masked
-        if _reads_own_results(instruction):
-            arrays = len(instruction.inputs)
-
-            def apply_in_turn(r: Registers, places: Sequence[Array], values: Sequence[Any]) -> None:
-                for i in range(places[0].shape[0]):
-                    one = [value[i : i + 1] for value in values[:arrays]]
-                    store(places[0][i : i + 1], compute(*one, *values[arrays:]))
-
-            return apply_in_turn
-
-        def apply(r: Registers, places: Sequence[Array], values: Sequence[Any]) -> None:
-            store(places[0], compute(*values))
-
-        return apply
-
-
-_LINKS: dict[type, Callable[[_Linker, Any], Step]] = {
-    Leave: _Linker.leave,
-    Declare: _Linker.declare,
-    Loop: _Linker.loop,
-    Branch: _Linker.branch,
-    SetScalar: _Linker.set_scalar,
-    Instruction: _Linker.instruction,
+_LINKS: dict[type, Callable[[Linker, Any], Step]] = {
+    Leave: Linker.leave,
+    Declare: Linker.declare,
+    Loop: Linker.loop,
+    Branch: Linker.branch,
+    SetScalar: Linker.set_scalar,
+    Instruction: Linker.instruction,
+    Print: Linker.show,
 }
 
 
@@ -244,66 +245,3 @@ def _empty(places: Sequence[Any], operands: Sequence[Any]) -> bool:
         if array is None:
             return True
     return False
-
-
-def _move_to_global(r: Registers, places: Sequence[Array], values: Sequence[Any]) -> None:
-    if r[ATOMIC_REGISTER]:
-        places[0][...] += values[0]
-    else:
-        np.copyto(places[0], values[0], casting="unsafe")
-
-
-def _compute(instruction: Instruction) -> Callable[..., Any]:
-    compute = instruction.row.compute
-    if not instruction.row.reduces:
-        return compute
-    chosen = instruction.mask.reshape(-1) if isinstance(instruction.mask, np.ndarray) else None
-
-    def reduce(values: Array) -> Any:
-        lanes = values.reshape(values.shape[0], -1)
-        return compute(lanes if chosen is None else lanes[:, chosen])
-
-    return reduce
-
-
-def _reads_own_results(instruction: Instruction) -> bool:
-    """Whether a repeat may read or overwrite what an earlier repeat of the same instruction wrote."""
-    output = instruction.outputs[0]
-    if instruction.row.form != isa.REPEATED or instruction.row.reduces:
-        return False
-    step = output.strides[0]
-    if isinstance(step, int) and step == 0:
-        return True
-    shared = [access for access in instruction.inputs if access.buffer is output.buffer]
-    return not all(same_place(access, output) for access in shared)
-
-
-def _element(access: Access, statement: SetScalar) -> Evaluator:
-    """Reads one element."""
-    array, offset = flat(access.buffer, access.dtype), evaluator(access.offset)
-    item, place = array.item, always(offset)
-
-    def read(r: Registers) -> Any:
-        index = place(r)
-        if not 0 <= index < array.size:
-            raise OutOfBounds(f"element {index} of {access.buffer}, which has {array.size}", statement.where)
-        return item(index)
-
-    return read
-
-
-def _store_element(instruction: Instruction) -> Step:
-    access, value = instruction.outputs[0], evaluator(instruction.immediates[0])
-    array, dtype, place = flat(access.buffer, access.dtype), access.dtype, getter(access.offset)
-    get = always(value if callable(value) else round_to(dtype, value))
-
-    def put(r: Registers) -> None:
-        index = place(r)
-        if not 0 <= index < array.size:
-            raise OutOfBounds(f"element {index} of {access.buffer}, which has {array.size}", instruction.where)
-        try:
-            array[index] = get(r)
-        except OverflowError:
-            array[index] = round_to(dtype, get(r))
-
-    return put

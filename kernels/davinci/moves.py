@@ -1,36 +1,55 @@
-"""Moves between memories and transposes (tik_api.md 1.2, 1.3, 1.7 to 1.9)."""
+"""Moves between memories (tik_api.md 1.2, 1.3 and 1.7)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Mapping
 from typing import Any
 
-from autotune.kernels.davinci import rows_moves
+from autotune.kernels.davinci.checks import check_types
 from autotune.kernels.davinci.control import Control
-from autotune.kernels.davinci.errors import (
-    DataTypeError,
-    NotEmulated,
-    RangeError,
-    ScopeError,
-)
+from autotune.kernels.davinci.errors import DataTypeError, NotEmulated, RangeError, ScopeError
 from autotune.kernels.davinci.expr import Value
-from autotune.kernels.davinci.memory import BLOCK, L0C, SIZES, UB
+from autotune.kernels.davinci.isa import Row
+from autotune.kernels.davinci.memory import BLOCK, GM, L0C, MEMORIES, SIZES, UB
 from autotune.kernels.davinci.program import Access
-from autotune.kernels.davinci.rows_vector import VECTOR_ROWS
+from autotune.kernels.davinci.rows_moves import BROADCAST_ROW, CONVERTING_MOVE_ROWS, MOVE_ROWS, PADDING_ROWS
 from autotune.kernels.davinci.tensor import Tensor
 
 CUBE_FRACTAL = 256
 """Elements of a fractal in L0C: 512 bytes of 16-bit or 1024 bytes of 32-bit elements."""
 
+BLOCK_MODES = {"": (256, 256), "m": (256, 256), "v": (16, 256), "sc": (64, 64), "dp": (128, 128)}
+"""tensor_mov's block_mode to the elements of a unit and the distance of two units in L0C (tik_api.md 1.3)."""
 
-def _bursts(tensor: Tensor, nburst: Value, elements: Value, gap: Value, skip: Value = 0) -> Access:
+
+def title(scope: str) -> str:
+    """What a memory is called in messages and in the chips' data."""
+    return "GM" if scope == GM else MEMORIES[scope].title
+
+
+def per_block(tensor: Tensor) -> int:
+    """Elements of 32 bytes."""
+    return BLOCK // SIZES[tensor.dtype]
+
+
+def _bursts(tensor: Tensor, nburst: Value, elements: Value, gap: Value) -> Access:
     """nburst runs of ``elements``, with ``gap`` elements from the tail of one to the head of the next."""
-    return tensor.pattern((nburst, elements), (elements + gap, 1), skip)
+    return tensor.pattern((nburst, elements), (elements + gap, 1))
 
 
 class Moves(Control):
     """data_move and its relatives."""
+
+    def route(self, api: str, rows: Mapping[tuple[str, str], Row], src: Tensor, dst: Tensor) -> Row:
+        """The row of a move. Raises ScopeError where the call or the chip has no such route."""
+        row = rows.get((src.scope, dst.scope))
+        origin, goal = title(src.scope), title(dst.scope)
+        if row is None:
+            raise ScopeError(f"{api} has no route from {origin} ({src.name}) to {goal} ({dst.name})", self.where())
+        soc = self.program.soc
+        if (origin, goal) in soc.missing:
+            raise ScopeError(f"{api}: {soc.name} has no path from {origin} to {goal}", self.where())
+        return row
 
     def data_move(
         self,
@@ -45,10 +64,9 @@ class Moves(Control):
         **argv: Any,
     ) -> None:
         """Copies nburst bursts; strides are gaps from tail to head."""
-        route = (src.scope, dst.scope)
-        row = rows_moves.MOVE_ROWS.get(route)
-        if row is None:
-            raise ScopeError(f"data_move has no route from {src.scope} to {dst.scope}", self.where())
+        row = self.route("data_move", MOVE_ROWS, src, dst)
+        if any(args) or any(argv.values()):
+            raise NotEmulated("data_move", f"padding, relu and conversion on the way: {args or argv}; see tensor_mov")
         count = self.number("nburst", nburst, 1, 4095)
         length = self.number("burst", burst, 1, 65535)
         src_gap = self.number("src_stride", src_stride, 0, 65535)
@@ -56,13 +74,53 @@ class Moves(Control):
         self.same_dtype("data_move", dst, src)
         self.aligned(dst)
         self.aligned(src)
-        per_block = BLOCK // SIZES[src.dtype]
-        unit = CUBE_FRACTAL if L0C in route else per_block
+        block = per_block(src)
+        unit = CUBE_FRACTAL if L0C in (src.scope, dst.scope) else block
         self.instruction(
             row,
-            (_bursts(dst, count, length * unit, dst_gap * (unit if dst.scope == L0C else per_block)),),
-            (_bursts(src, count, length * unit, src_gap * (unit if src.scope == L0C else per_block)),),
+            (_bursts(dst, count, length * unit, dst_gap * (unit if dst.scope == L0C else block)),),
+            (_bursts(src, count, length * unit, src_gap * (unit if src.scope == L0C else block)),),
         )
+
+    def data_move_pad(
+        self,
+        dst: Tensor,
+        src: Tensor,
+        nburst: Any,
+        burst: Any,
+        dst_gap: Any,
+        src_gap: Any,
+        right_padding: Any = 0,
+        left_padding: Any = 0,
+        padding_value: Any = None,
+    ) -> None:
+        """Copies bursts of any number of bytes between GM and UB, where each begins a block; gaps in GM are in bytes.
+
+        Paddings are elements, written beside a burst in UB only; their value is 0 unless it is given.
+        """
+        row = self.route("data_move_pad", PADDING_ROWS, src, dst)
+        check_types(row, self.program.soc, (dst.dtype, src.dtype))
+        size = SIZES[src.dtype]
+        count, length = self.number("nburst", nburst, 1, 4095), self.number("burst", burst, 1, 65535)
+        left, right = (self.number("padding", padding, 0, 32 // size) for padding in (left_padding, right_padding))
+        if isinstance(length, int) and length % size:
+            raise RangeError(f"data_move_pad: a burst of {length} bytes does not hold whole {src.dtype} elements")
+        if dst.scope == GM and (left, right) != (0, 0):
+            raise ScopeError("data_move_pad pads in UB only, not in GM", self.where())
+        self.aligned(src)
+        self.aligned(dst)
+        gaps = {
+            tensor: self.number(name, gap, 0, 65535)
+            for name, tensor, gap in (("dst_gap", dst, dst_gap), ("src_gap", src, src_gap))
+        }
+        block, elements = BLOCK // size, length // size
+        accesses = []
+        for tensor, run in ((dst, left + elements + right), (src, elements)):
+            blocks = (run + block - 1) // block
+            step = elements + gaps[tensor] // size if tensor.scope == GM else (blocks + gaps[tensor]) * block
+            accesses.append(tensor.pattern((count, run), (step, 1)))
+        value = 0 if padding_value is None else self.operand_value("data_move_pad", padding_value, dst.dtype)
+        self.instruction(row, (accesses[0],), (accesses[1],), (left, right, value))
 
     def tensor_mov(
         self,
@@ -82,111 +140,57 @@ class Moves(Control):
         src_onthefly: Any = None,
         src_onthefly_stride: int = 0,
     ) -> None:
-        """L0C to UB or back with conversion between fp32 and fp16; dst_stride comes before src_stride."""
-        route = (src.scope, dst.scope)
-        if (
-            route not in rows_moves.CONVERTING_MOVE_ROWS
-            or block_mode not in ("", "m")
-            or deqscale is not None
-            or onthefly_mode
-        ):
-            raise NotEmulated("tensor_mov", f"{route[0]} to {route[1]}, block_mode {block_mode!r}")
-        row = rows_moves.RELU_MOVE_ROW if relu else rows_moves.CONVERTING_MOVE_ROWS[route]
-        count = self.number("nburst", nburst, 1, 4095)
-        elements = self.number("burst_len", burst_len, 1, 65535) * CUBE_FRACTAL
+        """Between L0C and UB with conversion on the way, elsewhere a data_move; dst_stride comes before src_stride."""
+        if pad_mode or onthefly_mode:
+            raise NotEmulated("tensor_mov", "pad_mode and onthefly_mode")
+        if L0C not in (src.scope, dst.scope):
+            self.data_move(dst, src, 0, nburst, burst_len, src_stride, dst_stride, deqscale, relu)
+            return
+        row = self.route("tensor_mov", CONVERTING_MOVE_ROWS, src, dst)
+        if block_mode not in BLOCK_MODES:
+            raise RangeError(f"tensor_mov: block_mode is {block_mode!r}; it must be one of {', '.join(BLOCK_MODES)}")
+        scale = self.dequantised(row, dst, src, deqscale)
+        unit, step = BLOCK_MODES[block_mode]
+        count, length = self.number("nburst", nburst, 1, 4095), self.number("burst_len", burst_len, 1, 65535)
         gaps = [self.number("dst_stride", dst_stride, 0, 65535), self.number("src_stride", src_stride, 0, 65535)]
         accesses = []
         for tensor, gap in zip((dst, src), gaps):
             self.aligned(tensor)
-            unit = CUBE_FRACTAL if tensor.scope == L0C else BLOCK // SIZES[tensor.dtype]
-            accesses.append(_bursts(tensor, count, elements, gap * unit))
-        self.instruction(row, (accesses[0],), (accesses[1],))
+            if tensor.scope == L0C and unit != step:
+                accesses.append(tensor.pattern((count, length, unit), ((length + gap) * step, step, 1)))
+            elif unit != step:
+                block = gap * per_block(tensor)
+                accesses.append(tensor.pattern((count, length, unit), (length * unit + block, unit, 1)))
+            else:
+                accesses.append(
+                    _bursts(tensor, count, length * unit, gap * (unit if tensor.scope == L0C else per_block(tensor)))
+                )
+        self.instruction(row, (accesses[0],), (accesses[1],), (scale, bool(relu)))
+
+    def dequantised(self, row: Row, dst: Tensor, src: Tensor, scale: Any) -> Value | None:
+        """The scale of an int32 to float16 conversion, None for others. Raises DataTypeError where types do not fit."""
+        check_types(row, self.program.soc, (dst.dtype, src.dtype))
+        if (dst.dtype, src.dtype) != ("float16", "int32"):
+            return None
+        if scale is None:
+            raise DataTypeError(f"{row.name}: int32 to float16 needs a scale (deqscale)", self.where())
+        if isinstance(scale, Tensor):
+            raise NotEmulated(row.name, "a vector of scales")
+        return self.operand_value(row.name, scale, "float16")
 
     def broadcast_ub_to_l0c(
         self, dst: Tensor, src: Tensor, nburst: Any, burst_len: Any, src_gap: Any = 0, dst_gap: Any = 0
     ) -> None:
         """Each group of 16 elements becomes a 16 x 16 fractal whose rows all equal the group."""
-        self.in_scope("broadcast_ub_to_l0c", (UB,), src)
-        self.in_scope("broadcast_ub_to_l0c", (L0C,), dst)
-        self.same_dtype("broadcast_ub_to_l0c", dst, src)
+        row = self.route("broadcast_ub_to_l0c", {(UB, L0C): BROADCAST_ROW}, src, dst)
+        check_types(row, self.program.soc, (dst.dtype, src.dtype))
         count = self.number("nburst", nburst, 1, 255)
         groups = self.number("burst_len", burst_len, 1, 255)
-        src_step = groups * 16 + self.number("src_gap", src_gap, 0, 255) * (BLOCK // SIZES[src.dtype])
+        src_step = groups * 16 + self.number("src_gap", src_gap, 0, 255) * per_block(src)
         dst_step = (groups + self.number("dst_gap", dst_gap, 0, 255)) * CUBE_FRACTAL
         shape = (count, groups, 16, 16)
         self.instruction(
-            rows_moves.BROADCAST_ROW,
+            row,
             (dst.pattern(shape, (dst_step, CUBE_FRACTAL, 16, 1)),),
             (src.pattern(shape, (src_step, 16, 0, 1)),),
         )
-
-    def vec_trans(self, dst: Tensor, src: Tensor, repeat_times: Any, dst_rep_stride: Any, src_rep_stride: Any) -> None:
-        """Transposes 16 x 16 blocks of 16-bit elements; strides in 512 bytes from head to head."""
-        self.in_scope("vec_trans", (UB,), dst, src)
-        if SIZES[self.same_dtype("vec_trans", dst, src)] != 2:
-            raise DataTypeError(f"vec_trans takes 16-bit elements, not {dst.dtype}", self.where())
-        repeat = self.number("repeat_times", repeat_times, 1, 4095)
-        dst_step = self.number("dst_rep_stride", dst_rep_stride, 0, 4095) * 256
-        src_step = self.number("src_rep_stride", src_rep_stride, 0, 4095) * 256
-        self.aligned(dst)
-        self.aligned(src)
-        shape = (repeat, 16, 16)
-        self.instruction(
-            VECTOR_ROWS["vtranspose"],
-            (dst.pattern(shape, (dst_step, 16, 1)),),
-            (src.pattern(shape, (src_step, 1, 16)),),
-        )
-
-    def vtranspose(self, dst: Tensor, src: Tensor) -> None:
-        """Transposes one 16 x 16 block of 16-bit elements."""
-        self.vec_trans(dst, src, 1, 1, 1)
-
-    def vec_trans_scatter(
-        self,
-        dst_high_half: bool,
-        src_high_half: bool,
-        dst_list: Sequence[Tensor],
-        src_list: Sequence[Tensor],
-        repeat_times: Any,
-        dst_rep_stride: Any,
-        src_rep_stride: Any,
-        name: str | None = None,
-    ) -> None:
-        """16 rows to their transposes: dst[j][i] = src[i][j] for every repeat (16-bit elements).
-
-        With one repeat the addresses that count are one stride further, as documented (tik_api.md 1.9).
-        """
-        if len(dst_list) != 16 or len(src_list) != 16:
-            raise RangeError("vec_trans_scatter takes 16 source and 16 destination addresses", self.where())
-        dtype = self.same_dtype("vec_trans_scatter", *dst_list, *src_list)
-        if SIZES[dtype] != 2:
-            raise NotEmulated("vec_trans_scatter", f"on {dtype}")
-        repeat = self.number("repeat_times", repeat_times, 0, 255)
-        steps = [self.number("rep_stride", stride, 0, 65535) * 16 for stride in (dst_rep_stride, src_rep_stride)]
-        skips = [step if isinstance(repeat, int) and repeat == 1 else 0 for step in steps]
-        for tensor in (*dst_list, *src_list):
-            self.aligned(tensor)
-        dst_spacing, src_spacing = _spacing(dst_list), _spacing(src_list)
-        if dst_spacing is not None and src_spacing is not None:
-            shape = (repeat, 16, 16)
-            self.instruction(
-                VECTOR_ROWS["vnchwconv_even"],
-                (dst_list[0].pattern(shape, (steps[0], 1, dst_spacing), skips[0]),),
-                (src_list[0].pattern(shape, (steps[1], src_spacing, 1), skips[1]),),
-            )
-            return
-        self.instruction(
-            VECTOR_ROWS["vnchwconv"],
-            tuple(row.pattern((repeat, 16), (steps[0], 1), skips[0]) for row in dst_list),
-            tuple(row.pattern((repeat, 16), (steps[1], 1), skips[1]) for row in src_list),
-        )
-
-    vnchwconv = vec_trans_scatter
-
-
-def _spacing(rows: Sequence[Tensor]) -> int | None:
-    """Elements between equally spaced rows of one buffer, None where they are not."""
-    if any(row.buffer is not rows[0].buffer for row in rows):
-        return None
-    gaps = [after.offset - before.offset for before, after in pairwise(rows)]
-    return gaps[0] if all(isinstance(gap, int) and gap == gaps[0] for gap in gaps) else None

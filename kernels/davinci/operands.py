@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from autotune.kernels.davinci.errors import OutOfBounds, TikError
+from autotune.kernels.davinci.errors import AlignmentError, OutOfBounds, TikError
 from autotune.kernels.davinci.expr import Evaluator, Expr, Registers, evaluator
 from autotune.kernels.davinci.half import round_half
 from autotune.kernels.davinci.memory import GM, Buffer
@@ -48,17 +48,22 @@ def bind(access: Access, instruction: Instruction) -> tuple[bool, Any]:
     The array is None where the operand has no elements. Raises OutOfBounds, now or when the function is called.
     """
     array, dtype = storage(access.buffer), access.buffer.numpy_dtype(access.dtype)
-    item = dtype.itemsize
+    item, multiple = dtype.itemsize, access.multiple
 
     def build(at: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array | None:
         if 0 in shape:
             return None
+        if at % multiple:
+            raise AlignmentError(
+                f"{instruction.row.name}: {access.buffer} is addressed at element {at} here, no multiple of {multiple}",
+                instruction.where,
+            )
         try:
             return np.ndarray(shape, dtype, array, at * item, strides)
         except (TypeError, ValueError) as error:
             raise OutOfBounds(
                 f"{instruction.row.name}: {' x '.join(map(str, shape))} elements from element {at} on reach beyond "
-                f"{access.buffer}, which has {array.size * array.itemsize // item}",
+                f"{access.buffer}, which has {access.buffer.size or array.size * array.itemsize // item}",
                 instruction.where,
             ) from error
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from autotune.kernels.davinci.errors import Where
 from autotune.kernels.davinci.expr import Value, describe
-from autotune.kernels.davinci.memory import Buffer
+from autotune.kernels.davinci.memory import MEMORIES, Buffer, charged_bytes
 
 if TYPE_CHECKING:
     from autotune.kernels.davinci.isa import Row
@@ -155,3 +155,20 @@ class Program:
     peak_tensors: dict[str, list[tuple[list[Buffer], int]]] = field(default_factory=dict)
     scalar_names: list[str] = field(default_factory=list)
     statements: int = 0
+
+    def summary(self) -> str:
+        """The kernel in a few lines: its size, and for each memory the most bytes in use and by which tensors."""
+        lines = [f"{self.kernel_name} for {self.soc.name}: {self.statements} statements, block_num {self.block_num}"]
+        for scope, peak in self.peak_bytes.items():
+            if peak:
+                total = MEMORIES[scope].size(self.soc)
+                lines.append(f"{MEMORIES[scope].title}: at most {peak} of {total} bytes ({peak / total:.0%})")
+                alive = [b for buffers, count in self.peak_tensors[scope] for b in buffers[:count] if b.scope == scope]
+                lines += [_charge(b) for b in sorted(alive, key=charged_bytes, reverse=True)]
+        return "\n".join(lines)
+
+
+def _charge(buffer: Buffer) -> str:
+    copies = f" ({buffer.copies} copies)" if buffer.copies > 1 else ""
+    file, line = buffer.where
+    return f"  {charged_bytes(buffer):>8}  {buffer.name} {buffer.dtype}{copies}  {file}:{line}"

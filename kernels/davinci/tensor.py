@@ -142,7 +142,7 @@ class Tensor:
         if self._strides is None:
             return True
         pairs = zip(self._shape, self._strides, row_major(self._shape))
-        return all(isinstance(size, int) and size == 1 or _same(stride, dense) for size, stride, dense in pairs)
+        return all((isinstance(size, int) and size == 1) or _same(stride, dense) for size, stride, dense in pairs)
 
     def view(self) -> Access:
         """All elements of this view, as its shape and strides say."""
@@ -251,7 +251,7 @@ class Tensor:
         return scalar.expr()
 
     def set_as(self, value: Any, src_offset: Any = None) -> None:
-        """Stores one number in the first element of this view; ``src_offset`` chooses an element of a Tensor ``value``."""
+        """Stores one number in the first element of this view; ``src_offset`` picks an element of a Tensor."""
         chosen = value if src_offset is None or not isinstance(value, Tensor) else value[src_offset]
         self._recorder.store_element(self, chosen)
 
@@ -289,20 +289,20 @@ def _same(a: Value, b: Value) -> bool:
 class Scalar(Symbolic):
     """A register of the running kernel."""
 
-    __slots__ = ("_expr", "_life", "_recorder", "dtype", "name", "slot")
+    __slots__ = ("_life", "_recorder", "dtype", "name", "register", "slot")
 
     def __init__(self, recorder: Recorder, dtype: str, name: str) -> None:
         self._recorder, self.dtype, self.name = recorder, dtype, name
         self._life = recorder.frames[-1].life
         variable = recorder.new_variable(name, dtype)
         self.slot = variable.slot
-        self._expr = Expr(((variable, 1),), 0, dtype)
+        self.register = Expr(((variable, 1),), 0, dtype)
 
     def expr(self) -> Expr:
         """The value at the point of use. Raises ScopeError after the block it was declared in."""
         if self._life.ended:
             raise ScopeError(f"Scalar {self.name} is used after its block was closed")
-        return self._expr
+        return self.register
 
     def __repr__(self) -> str:
         return f"Scalar {self.name} {self.dtype}"
