@@ -241,7 +241,7 @@ def _empty(places: Sequence[Any], operands: Sequence[Any]) -> bool:
     for array in places:
         if array is None:
             return True
-    for array in operands:
+    for array in operands:  # noqa: SIM110 - a generator costs as much as a small instruction
         if array is None:
             return True
     return False
