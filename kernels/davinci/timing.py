@@ -30,6 +30,7 @@ from autotune.kernels.davinci.program import (
     Instruction,
     Leave,
     Loop,
+    Print,
     Program,
     SetScalar,
     Statement,
@@ -133,6 +134,10 @@ class _Walk:
     def leave(self, statement: Leave) -> Step:
         """break, continue, return."""
         return lambda core, r: statement.kind
+
+    def show(self, statement: Print) -> Step:
+        """debug_print shows numbers, which this walk does not have."""
+        return lambda core, r: None
 
     def declare(self, statement: Declare) -> Step:
         """Costs nothing; the address of a buffer is the same in every turn, so hazards outlive the declaration."""
@@ -406,6 +411,7 @@ class _Turn:
 _LINKS: dict[type, Callable[[_Walk, Any], Step]] = {
     Leave: _Walk.leave,
     Declare: _Walk.declare,
+    Print: _Walk.show,
     Branch: _Walk.branch,
     Loop: _Walk.loop,
     SetScalar: _Walk.set_scalar,
