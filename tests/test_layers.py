@@ -21,7 +21,7 @@ OFFENCES = {
     "SQL belongs to db": ("service/app.py", "sqlalchemy"),
     "HTTP belongs to service": ("db/store.py", "pydantic"),
     "the terminal and the server's loop belong to cli": ("service/ladder.py", "rich"),
-    "numpy belongs to kernels and search": ("client.py", "numpy"),
+    "numpy stays where arrays are": ("client.py", "numpy"),
     "TIK belongs to our kernels": ("service/device.py", "tbe.tik"),
 }
 """Per contract, an import that breaks it."""

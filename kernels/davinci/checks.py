@@ -29,7 +29,9 @@ def check_types(row: Row, soc: SoC, dtypes: Sequence[str]) -> None:
     for place, dtype in enumerate(dtypes):
         allowed = sorted({types[place] for types in taken})
         if dtype not in allowed:
-            raise DataTypeError(f"{row.name} on {soc.name} takes {' or '.join(allowed)} as its {_name(place)}, not {dtype}")
+            raise DataTypeError(
+                f"{row.name} on {soc.name} takes {' or '.join(allowed)} as its {_name(place)}, not {dtype}"
+            )
     together = sorted(", ".join(types) for types in taken)
     raise DataTypeError(f"{row.name} on {soc.name} takes {'; '.join(together)}; not {', '.join(dtypes)} together")
 

@@ -15,7 +15,7 @@ from autotune.kernels.davinci.memory import NUMPY, Buffer, poison
 from autotune.kernels.davinci.operands import getter
 from autotune.kernels.davinci.printing import shower
 from autotune.kernels.davinci.program import Print, Program
-from autotune.kernels.davinci.strict import Checker
+from autotune.kernels.davinci.strictness import Checker
 from autotune.kernels.davinci.tensor import Scalar, Tensor, round_to
 from autotune.kernels.davinci.trace import Tracer
 from autotune.kernels.davinci.watch import WatchedLinker, Watcher

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from autotune.kernels.davinci import isa
+from autotune.kernels.davinci.atomics import to_global
 from autotune.kernels.davinci.errors import OutOfBounds
-from autotune.kernels.davinci.expr import Evaluator, Expr, Registers, evaluator
+from autotune.kernels.davinci.expr import Evaluator, Registers, evaluator
+from autotune.kernels.davinci.masks import LaneMask, lane_mask
 from autotune.kernels.davinci.memory import GM
-from autotune.kernels.davinci.operands import Array, always, flat, getter, same_place, store_for
+from autotune.kernels.davinci.operands import Array, Store, always, flat, getter, masked_store, same_place, store_for
 from autotune.kernels.davinci.program import Access, Instruction, SetScalar
-from autotune.kernels.davinci.recorder import ATOMIC_REGISTER
 from autotune.kernels.davinci.tensor import round_to
 
 Apply = Callable[[Registers, Sequence[Array], Sequence[Any]], None]
@@ -22,73 +23,69 @@ Apply = Callable[[Registers, Sequence[Array], Sequence[Any]], None]
 
 def effect(instruction: Instruction, saturate: bool) -> Apply:
     """What a call does with the arrays it writes and its operands."""
-    compute = _compute(instruction)
+    compute = instruction.row.compute
     stores = [store_for(instruction, access, saturate) for access in instruction.outputs]
     store, output = stores[0], instruction.outputs[0]
     if output.buffer.scope == GM and instruction.row.form == isa.MOVE:
-        return _move_to_global
+        return to_global(instruction, compute, store, saturate)
     if len(stores) > 1:
-
-        def apply_many(r: Registers, places: Sequence[Array], values: Sequence[Any]) -> None:
-            for put, place, result in zip(stores, places, compute(*values)):
-                put(place, result)
-
-        return apply_many
-    if isinstance(instruction.mask, Expr):
-        lanes = getter(instruction.mask)
-
-        def apply_masked(r: Registers, places: Sequence[Array], values: Sequence[Any]) -> None:
-            place, kept = places[0], places[0].copy()
-            store(place, compute(*values))
-            np.copyto(place, kept, where=np.arange(place[0].size).reshape(place.shape[1:]) >= lanes(r))
-
-        return apply_masked
-    if _reads_own_results(instruction):
-        arrays = len(instruction.inputs)
-
-        def apply_in_turn(r: Registers, places: Sequence[Array], values: Sequence[Any]) -> None:
-            for i in range(places[0].shape[0]):
-                one = [value[i : i + 1] for value in values[:arrays]]
-                store(places[0][i : i + 1], compute(*one, *values[arrays:]))
-
-        return apply_in_turn
+        return _many(stores, compute)
+    active = lane_mask(instruction.mask)
+    if instruction.row.reduces:
+        return _combining(compute, store, active)
+    if active is not None and not masked_store(instruction):
+        return _in_turn(instruction, _masked_when_run(compute, store, active))
 
     def apply(r: Registers, places: Sequence[Array], values: Sequence[Any]) -> None:
         store(places[0], compute(*values))
 
+    return _in_turn(instruction, apply)
+
+
+def _many(stores: Sequence[Store], compute: Callable[..., Any]) -> Apply:
+    def apply(r: Registers, places: Sequence[Array], values: Sequence[Any]) -> None:
+        for put, place, result in zip(stores, places, compute(*values)):
+            put(place, result)
+
     return apply
 
 
-def _move_to_global(r: Registers, places: Sequence[Array], values: Sequence[Any]) -> None:
-    if r[ATOMIC_REGISTER]:
-        places[0][...] += values[0]
-    else:
-        np.copyto(places[0], values[0], casting="unsafe")
+def _combining(compute: Callable[..., Any], store: Store, active: LaneMask | None) -> Apply:
+    def apply(r: Registers, places: Sequence[Array], values: Sequence[Any]) -> None:
+        lanes = None if active is None else active(r, values[0].shape[1:])
+        store(places[0], compute(*values, active=lanes))
+
+    return apply
 
 
-def _compute(instruction: Instruction) -> Callable[..., Any]:
-    compute = instruction.row.compute
-    if not instruction.row.reduces:
-        return compute
-    chosen = instruction.mask.reshape(-1) if isinstance(instruction.mask, np.ndarray) else None
+def _masked_when_run(compute: Callable[..., Any], store: Store, active: LaneMask) -> Apply:
+    def apply(r: Registers, places: Sequence[Array], values: Sequence[Any]) -> None:
+        store(places[0], compute(*values), active(r, places[0].shape[1:]))
 
-    def reduce(values: Array) -> Any:
-        lanes = values.reshape(values.shape[0], -1)
-        return compute(lanes if chosen is None else lanes[:, chosen])
-
-    return reduce
+    return apply
 
 
-def _reads_own_results(instruction: Instruction) -> bool:
-    """Whether a repeat may read or overwrite what an earlier repeat of the same instruction wrote."""
-    output = instruction.outputs[0]
-    if instruction.row.form != isa.REPEATED or instruction.row.reduces:
-        return False
+def _in_turn(instruction: Instruction, apply: Apply) -> Apply:
+    """``apply`` repeat by repeat wherever one may read or overwrite what an earlier one wrote, else all at once."""
+    output, arrays = instruction.outputs[0], len(instruction.inputs)
+    if instruction.row.form != isa.REPEATED or len(output.shape) < 2:
+        return apply
+    pairs = enumerate(instruction.inputs)
+    shared = [i for i, access in pairs if access.buffer is output.buffer and not same_place(access, output)]
     step = output.strides[0]
-    if isinstance(step, int) and step == 0:
-        return True
-    shared = [access for access in instruction.inputs if access.buffer is output.buffer]
-    return not all(same_place(access, output) for access in shared)
+    if not shared and isinstance(step, int) and step:
+        return apply
+
+    def apply_in_turn(r: Registers, places: Sequence[Array], values: Sequence[Any]) -> None:
+        place = places[0]
+        apart = place.strides[0] and not any(np.may_share_memory(place, values[i]) for i in shared)
+        if apart or len(place) == 1:
+            apply(r, places, values)
+            return
+        for i in range(len(place)):
+            apply(r, (place[i : i + 1],), [*(value[i : i + 1] for value in values[:arrays]), *values[arrays:]])
+
+    return apply_in_turn
 
 
 def element_reader(access: Access, statement: SetScalar) -> Evaluator:

@@ -4,26 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
+from autotune.kernels.davinci import options
 from autotune.kernels.davinci import soc as chips
+from autotune.kernels.davinci.arguments import check_arguments
 from autotune.kernels.davinci.debug import Debugger
-from autotune.kernels.davinci.errors import (
-    CapacityError,
-    NotEmulated,
-    RangeError,
-    ScopeError,
-    TikError,
-)
+from autotune.kernels.davinci.description import write_description
+from autotune.kernels.davinci.errors import CapacityError, NotEmulated, RangeError, TikError
 from autotune.kernels.davinci.expr import Value, condition
 from autotune.kernels.davinci.high_level import RESERVED_BYTES, HighLevel
-from autotune.kernels.davinci.memory import GM, UB
+from autotune.kernels.davinci.memory import UB
 from autotune.kernels.davinci.program import Program
-from autotune.kernels.davinci.tensor import Tensor
+from autotune.kernels.davinci.recorder import NAME
 
 PROFILES = {("v100", "mini"): "Ascend310", ("v100", "cloud"): "Ascend910A", ("v200", "aic"): "Ascend310P3"}
 """Dprofile's architecture and version to a chip (tik_api.md 2.8)."""
 
-MAX_ARGUMENTS = 64
-"""Most inputs and most outputs of a kernel (tik_api.md 2.9)."""
+CONFIG_KEYS = frozenset((
+    "kernel_meta_parent_dir", "tbe_debug_level", "enable_const_fold", "double_buffer_non_reuse", "dump_cce_code",
+    "save_temp_cce_file", "out_of_bound_sync_check", "dynamic_tik", "enable_s64_to_s32", "enable_s64_to_s32_vector",
+    "sync_mode", "build_fatbin", "tir.noalias",
+))  # fmt: skip
+"""Keys of BuildCCE's config, which change nothing on the emulated core (tik_api.md 2.9)."""
 
 
 class Dprofile:
@@ -63,6 +64,10 @@ class Tik(HighLevel):
         err_msg_level: int = 0,
         block_size: int = 32,
     ) -> None:
+        if profiling is not None and not isinstance(profiling, Dprofile):
+            raise TikError(f"Tik takes a tik.Dprofile or nothing, not {profiling!r}")
+        if err_msg_level not in (0, 1):
+            raise RangeError(f"err_msg_level is {err_msg_level!r}; it must be 0 or 1")
         super().__init__(profiling.soc if profiling else chips.Current.soc)
         self.tikdb = Debugger(self)
 
@@ -83,39 +88,31 @@ class Tik(HighLevel):
         evaluates: Any = None,
         extend_params: Any = None,
     ) -> Program:
-        """Ends the recording. Raises ScopeError, RangeError, CapacityError where the kernel's arguments are wrong."""
+        """Ends the recording; with ``output_files_path`` the kernel's description is written to kernel_meta/ there.
+
+        inputs: GM tensors, then InputScalars; outputs: GM tensors; a bare one stands for a list of it.
+        Raises ScopeError, RangeError, CapacityError or TikError where the kernel's arguments are wrong.
+        """
         program = self.program
+        if not isinstance(kernel_name, str) or not NAME.fullmatch(kernel_name):
+            raise TikError(f"a kernel cannot be called {kernel_name!r}: letters, digits and _ only, no digit first")
+        unknown = sorted(set(config or ()) - CONFIG_KEYS)
+        if unknown:
+            raise TikError(f"BuildCCE config has no key {', '.join(unknown)}; known: {', '.join(sorted(CONFIG_KEYS))}")
         program.kernel_name = kernel_name
         program.inputs, program.outputs = _listed(inputs), _listed(outputs)
-        for role, arguments in (("inputs", program.inputs), ("outputs", program.outputs)):
-            if len(arguments) > MAX_ARGUMENTS:
-                raise RangeError(f"{len(arguments)} {role}; a kernel has at most {MAX_ARGUMENTS}", self.where())
-            for tensor in arguments:
-                if isinstance(tensor, Tensor) and tensor.scope != GM:
-                    raise ScopeError(f"{tensor.name} among the {role} lies in {tensor.scope}, not in GM", self.where())
-        self._check_arguments(program)
+        check_arguments(program)
         self._check_reserve()
+        if output_files_path is not None:
+            write_description(program, output_files_path)
+        if built := options.current().built:
+            built(program)
         return program
-
-    def _check_arguments(self, program: Program) -> None:
-        listed = [tensor for tensor in (*program.inputs, *program.outputs) if isinstance(tensor, Tensor)]
-        buffers = [tensor.buffer for tensor in listed]
-        if len(set(buffers)) != len(buffers):
-            raise TikError("a tensor is among inputs and outputs twice", self.where())
-        names = {tensor.name for tensor in listed}
-        if len(names) != len(listed):
-            raise TikError("two inputs or outputs have the same name", self.where())
-        for buffer in program.global_buffers:
-            own = buffer.workspace or buffer.initial is not None
-            if buffer not in buffers and buffer.used and not own:
-                raise TikError(f"GM tensor {buffer.name} is used but is no input, output or workspace", buffer.where)
-            if own and buffer.name in names and buffer not in buffers:
-                raise TikError(f"workspace {buffer.name} has the name of an input or output", buffer.where)
 
     def _check_reserve(self) -> None:
         free = self.program.soc.ub_bytes - self.used_bytes[UB]
         if self.uses_high_level and free < RESERVED_BYTES:
-            raise CapacityError(f"UB: h_* calls need {RESERVED_BYTES} bytes free at the end, {free} are", self.where())
+            raise CapacityError(f"UB: h_* calls need {RESERVED_BYTES} bytes free at the end, {free} are")
 
 
 def _listed(arguments: Any) -> list[Any]:

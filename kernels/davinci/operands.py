@@ -9,12 +9,13 @@ import numpy as np
 
 from autotune.kernels.davinci.errors import AlignmentError, OutOfBounds, TikError
 from autotune.kernels.davinci.expr import Evaluator, Expr, Registers, evaluator
-from autotune.kernels.davinci.half import round_half
+from autotune.kernels.davinci.half import round_half, single_to_odd
 from autotune.kernels.davinci.memory import GM, Buffer
 from autotune.kernels.davinci.program import Access, Instruction
 
 Array = np.ndarray
-Store = Callable[[Array, Any], None]
+Store = Callable[..., None]
+"""Takes the target, the values and, where it is known only now, the mask."""
 
 
 def storage(buffer: Buffer) -> Array:
@@ -95,22 +96,27 @@ def _equal(a: Any, b: Any) -> bool:
 
 
 def store_for(instruction: Instruction, access: Access, saturate: bool) -> Store:
-    """How results reach a destination: rounded once to its type, under the instruction's mask."""
-    mask = instruction.mask
-    put: Store = _put
-    if isinstance(mask, np.ndarray) and not instruction.row.reduces:
-        put = _masked(mask)
+    """How results reach a destination: rounded once to its type, under the instruction's mask where that is constant.
+
+    A mask known only when the program runs is the store's third argument.
+    """
+    put = _masked(instruction.mask) if masked_store(instruction) else _put
     if instruction.row.exact:
         return put
     if access.dtype == "float16":
-        return lambda target, values: put(target, round_half(_dense(values), saturate))
+        return lambda target, values, *mask: put(target, round_half(_dense(values), saturate), *mask)
     if access.dtype == "float32":
-        return _saturating(put) if saturate else put
-    return lambda target, values: put(target, _whole(np.asarray(values), target.dtype))
+        return _single(put, saturate)
+    return lambda target, values, *mask: put(target, _whole(np.asarray(values), target.dtype), *mask)
 
 
-def _put(target: Array, values: Any) -> None:
-    np.copyto(target, values, casting="unsafe")
+def masked_store(instruction: Instruction) -> bool:
+    """Whether a constant mask says which elements a store reaches."""
+    return isinstance(instruction.mask, np.ndarray) and not instruction.row.reduces
+
+
+def _put(target: Array, values: Any, mask: Any = True) -> None:
+    np.copyto(target, values, casting="unsafe", where=mask)
 
 
 def _masked(mask: Array) -> Store:
@@ -118,16 +124,21 @@ def _masked(mask: Array) -> Store:
 
 
 def _dense(values: Any) -> Array:
-    if isinstance(values, np.ndarray) and values.dtype == np.float32 and values.flags.c_contiguous and values.ndim:
-        return values
+    if isinstance(values, np.ndarray) and values.ndim:
+        if values.dtype == np.float64:
+            return single_to_odd(np.ascontiguousarray(values))
+        if values.dtype == np.float32 and values.flags.c_contiguous:
+            return values
     return np.array(values, np.float32, order="C", ndmin=1)
 
 
-def _saturating(put: Store) -> Store:
-    def store(target: Array, values: Any) -> None:
-        if not np.isfinite(np.add.reduce(values, axis=None)):
+def _single(put: Store, saturate: bool) -> Store:
+    def store(target: Array, values: Any, *mask: Any) -> None:
+        if values.dtype == np.float64:
+            values = values.astype(np.float32)
+        if saturate and not np.isfinite(np.add.reduce(values, axis=None)):
             values = np.nan_to_num(values)
-        put(target, values)
+        put(target, values, *mask)
 
     return store
 

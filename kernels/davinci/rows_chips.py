@@ -6,7 +6,8 @@ public documentation of each call.
 
 from __future__ import annotations
 
-from functools import lru_cache
+import re
+from functools import cache
 
 from autotune.kernels.davinci.isa import Row, Types, uniform
 
@@ -34,6 +35,7 @@ DIFFERENCES: dict[str, dict[str, Types]] = {
         "vdiv": (),
         "vsqrt": (),
         **{name: uniform(_HALF, 2) for name in ("vexp", "vln", "h_exp", "h_ln")},
+        **{f"vcmp_{name}": (("uint8", _HALF, _HALF),) for name in ("eq", "ne", "lt", "le", "gt", "ge")},
         "load2dv2": (),
         "data_move_pad": (),
     },
@@ -43,8 +45,11 @@ DIFFERENCES: dict[str, dict[str, Types]] = {
         **_NEWER_ROWS,
         "vnchwconv": _NEWER_TRANSPOSE,
         "load3dv1": (),
-        **{name: _SPLIT_PRODUCTS for name in ("mmad", "matmul", "conv2d")},
-        **{name: uniform("int8 uint8 int16 uint16 float16 int32 uint32 float32", 2) for name in ("load2dv1", "load2dv2")},
+        **dict.fromkeys(("mmad", "matmul", "conv2d"), _SPLIT_PRODUCTS),
+        **{
+            name: uniform("int8 uint8 int16 uint16 float16 int32 uint32 float32", 2)
+            for name in ("load2dv1", "load2dv2")
+        },
     },
 }
 """Architecture to row name to the types it takes there; no types: the chip lacks the instruction."""
@@ -57,6 +62,7 @@ SHORT = {
 _MODES = {
     "": "", "r": "round", "a": "away-zero", "f": "floor", "c": "ceil", "z": "to-zero", "o": "odd",
 }  # fmt: skip
+_CODE = re.compile(r"(?P<source>b?[fsu]\d+?)2(?P<target>b?[fsu]\d+)(?P<mode>[rafczo]?)")
 _PAIRS = {
     M100: "f32:f16: f16:f32: f16:s8: f16:u8: f16:s32:fcr u8:f16: s8:f16: s32:f16:d",
     C100: "f32:f16:o f16:f32: f16:s8:afcz f16:u8:afcz s32:f32: f16:s32:rafcz f32:s32:rafcz u8:f16: s8:f16: s32:f16:d",
@@ -82,7 +88,7 @@ CONVERSIONS = {arch: _conversions(pairs) for arch, pairs in _PAIRS.items()}
 """Architecture to (source, destination) type to its rounding modes; '' is none. No mode at all: needs a deqscale."""
 
 
-@lru_cache(maxsize=None)
+@cache
 def signatures(row: Row, arch: str) -> frozenset[tuple[str, ...]]:
     """The operand types a row takes on a chip, destination first; empty where the chip lacks it."""
     if row.name == "vconv":
@@ -94,8 +100,8 @@ def conversion_code(code: str, arch: str) -> bool:
     """Whether a chip has a conversion by the name the platform files give it, e.g. f322f16, f162s32r or deq."""
     if code == "deq":
         return ("int32", "float16") in CONVERSIONS[arch]
-    source, two, target = code.partition("2")
-    letter = target[-1] if target[-1:] in _MODES else ""
-    pair = SHORT.get(source), SHORT.get(target[: len(target) - len(letter)])
-    modes = CONVERSIONS[arch].get(pair, ()) if two and None not in pair else ()  # type: ignore[arg-type]
-    return _MODES[letter] in modes
+    match = _CODE.fullmatch(code)
+    if match is None:
+        return False
+    modes = CONVERSIONS[arch].get((SHORT[match["source"]], SHORT[match["target"]]), ())
+    return _MODES[match["mode"]] in modes

@@ -1,86 +1,159 @@
 """Rows of the vector unit.
 
 Cycles per 256-byte repeat are the vendor's published throughput of the 910B (davinci_timing.md 2.1, column "doc"),
-carried over to the 910A: only the 128-lane asymptote is confirmed there.
+carried over to the 910A: only the 128-lane asymptote is confirmed there. Calls that the toolkit expands into several
+instructions count the cycles of those.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from autotune.kernels.davinci import semantics
-from autotune.kernels.davinci.isa import REPEATED, WHOLE, Row, V
-from autotune.kernels.davinci.semantics import elementwise
+from autotune.kernels.davinci import lanewise, semantics
+from autotune.kernels.davinci.isa import REPEATED, WHOLE, Row, Types, V, uniform
+from autotune.kernels.davinci.memory import SIZES, UB
+from autotune.kernels.davinci.semantics import elementwise, in_double, then_relu
 
 _SOURCE = "tik_api.md 2.11, davinci_timing.md 2.1"
+HALF, FLOATS, ARITHMETIC, BITS = "float16", "float16 float32", "float16 float32 int32", "int16 uint16"
+EVERY = " ".join(name for name in SIZES if name not in ("bool", "bfloat16"))
+_MIXED: Types = (("float32", "float16", "float16"),)
+_BIT_TYPES = ("uint8", "uint16", "uint32", "uint64")
+_COMPARED: Types = tuple((bits, dtype, dtype) for bits in _BIT_TYPES for dtype in FLOATS.split())
+_SELECTED: Types = tuple((dtype, bits, dtype, dtype) for bits in _BIT_TYPES for dtype in FLOATS.split())
+_COMPRESSED = "float16 float32 int16 uint16 int32 uint32"
 
-
-def _vector(name: str, compute: Callable[..., Any], half: float = 1, single: float = 1, **options: Any) -> Row:
-    return Row(name, V, REPEATED, compute, half=half, single=single, source=_SOURCE, **options)
-
-
-VECTOR_ROWS = {
-    row.name: row
-    for row in (
-        _vector("vadd", elementwise(np.add)),
-        _vector("vsub", elementwise(np.subtract)),
-        _vector("vmul", elementwise(np.multiply)),
-        _vector("vdiv", elementwise(semantics.divide), 4, 2),
-        _vector("vmax", elementwise(np.maximum), exact=True),
-        _vector("vmin", elementwise(np.minimum), exact=True),
-        _vector("vand", elementwise(np.bitwise_and), exact=True),
-        _vector("vor", elementwise(np.bitwise_or), exact=True),
-        _vector("vnot", elementwise(np.invert), exact=True),
-        _vector("vmla", elementwise(semantics.multiply_add), 2, 2),
-        _vector("vaxpy", elementwise(semantics.scale_add), 2, 2),
-        _vector("vadds", elementwise(np.add)),
-        _vector("vmuls", elementwise(np.multiply)),
-        _vector("vabs", elementwise(np.abs), exact=True),
-        _vector("vrelu", elementwise(semantics.relu), exact=True),
-        _vector("vexp", elementwise(np.exp), 4, 2),
-        _vector("vln", elementwise(np.log), 4, 2),
-        _vector("vsqrt", elementwise(np.sqrt), 4, 2),
-        _vector("vrec", elementwise(semantics.reciprocal)),
-        _vector("vrsqrt", elementwise(semantics.reciprocal_root)),
-        _vector("vrec_high_preci", elementwise(semantics.reciprocal), 10, 5),
-        _vector("vconv", semantics.convert),
-        _vector("vector_dup", lambda value: value, exact=True),
-        _vector("vcadd", semantics.repeat_sum, 7, 7, reduces=True),
-        _vector("vcgadd", semantics.repeat_sum, 7, 1),
-        _vector("vcgmax", semantics.repeat_max, 7, 1, exact=True),
-        _vector("vcgmin", semantics.repeat_min, 7, 1, exact=True),
-        _vector("vcpadd", semantics.pair_sum),
-        _vector("vtranspose", semantics.copied, 2, 2, exact=True),
-        _vector("vnchwconv", semantics.gather_rows, 2, 2, exact=True),
-        _vector("vnchwconv_even", semantics.copied, 2, 2, exact=True),
-    )
+COMPARISONS: dict[str, Callable[..., Any]] = {
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
 }
+
+
+def _vector(name: str, compute: Callable[..., Any], types: Types, half: float = 1, single: float = 1,
+            **options: Any) -> Row:  # fmt: skip
+    scopes = (UB,) * len(types[0]) if types else (UB, UB)
+    return Row(name, V, REPEATED, compute, half=half, single=single, source=_SOURCE, scopes=scopes, types=types,
+               **options)  # fmt: skip
+
+
+def _unary(name: str, operation: Callable[..., Any], dtypes: str, half: float = 1, single: float = 1,
+           **options: Any) -> Row:  # fmt: skip
+    return _vector(name, elementwise(operation), uniform(dtypes, 2), half, single, **options)
+
+
+def _binary(name: str, operation: Callable[..., Any], dtypes: str, half: float = 1, single: float = 1,
+            **options: Any) -> Row:  # fmt: skip
+    return _vector(name, elementwise(operation), uniform(dtypes, 3), half, single, **options)
+
+
+def _reduction(name: str, compute: Callable[..., Any], dtypes: str, half: float, single: float, **options: Any) -> Row:
+    return _vector(name, compute, uniform(dtypes, 2), half, single, reduces=True, **options)
+
+
+_ROWS = (
+    _binary("vadd", np.add, ARITHMETIC),
+    _binary("vsub", np.subtract, ARITHMETIC),
+    _binary("vmul", np.multiply, ARITHMETIC),
+    _binary("vdiv", semantics.divide, FLOATS, 4, 2),
+    _binary("vmax", np.maximum, ARITHMETIC, exact=True),
+    _binary("vmin", np.minimum, ARITHMETIC, exact=True),
+    _binary("vand", np.bitwise_and, BITS, exact=True),
+    _binary("vor", np.bitwise_or, BITS, exact=True),
+    _vector("vmla", elementwise(semantics.multiply_add), (*uniform(FLOATS, 3), *_MIXED), 2, 2),
+    _binary("vmadd", semantics.multiply_destination, FLOATS, 2, 2),
+    _binary("vmaddrelu", then_relu(semantics.multiply_destination), FLOATS, 2, 2),
+    _vector("vmulconv", semantics.quantise, (("int8",) + ("float16",) * 2, ("uint8",) + ("float16",) * 2), 2, 2),
+    _vector("vadddeqrelu", semantics.rescaled_sum, (("float16", "int32", "int32"),), 2, 2),
+    _vector("vaxpy", elementwise(semantics.scale_add), (*uniform(FLOATS, 2), ("float32", "float16")), 2, 2),
+    _unary("vadds", np.add, FLOATS),
+    _unary("vmuls", np.multiply, FLOATS),
+    _unary("vnot", np.invert, BITS, exact=True),
+    _unary("vabs", np.abs, FLOATS, exact=True),
+    _unary("vrelu", semantics.relu, HALF, exact=True),
+    _unary("vexp", np.exp, FLOATS, 4, 2),
+    _unary("vln", np.log, FLOATS, 4, 2),
+    _unary("vsqrt", np.sqrt, FLOATS, 4, 2),
+    _unary("vrec", semantics.reciprocal, FLOATS),
+    _unary("vrsqrt", semantics.reciprocal_root, FLOATS),
+    _unary("vrec_high_preci", semantics.reciprocal, FLOATS, 10, 5),
+    _unary("vrsqrt_high_preci", semantics.reciprocal_root, FLOATS, 14, 7),
+    _unary("vln_high_preci", in_double(np.log), FLOATS, 20, 10),
+    _unary("vexpm1_high_preci", in_double(np.expm1), FLOATS, 20, 10),
+    _vector("vconv", semantics.convert, ()),
+    _vector("vconv_deq", semantics.dequantise, (("float16", "int32"),)),
+    _vector("vector_dup", lambda value: value, uniform(EVERY, 1), exact=True),
+    _reduction("vcadd", lanewise.repeat_sum, FLOATS, 7, 7),
+    _reduction("vcmax", lanewise.repeat_extreme(True), HALF, 7, 7, exact=True),
+    _reduction("vcmin", lanewise.repeat_extreme(False), HALF, 7, 7, exact=True),
+    _reduction("vcgadd", lanewise.block_sum, HALF, 7, 1),
+    _reduction("vcgmax", lanewise.block_extreme(True), HALF, 7, 1, exact=True),
+    _reduction("vcgmin", lanewise.block_extreme(False), HALF, 7, 1, exact=True),
+    _reduction("vcpadd", lanewise.pair_sum, HALF, 1, 1),
+    _reduction("vec_reduce_add", lanewise.total_sum, FLOATS, 8, 8),
+    _reduction("vec_reduce_max", lanewise.total_extreme(True), HALF, 8, 8, exact=True),
+    _reduction("vec_reduce_min", lanewise.total_extreme(False), HALF, 8, 8, exact=True),
+    *(_vector(f"vcmpv_{n}", lanewise.compare(op), _COMPARED, exact=True) for n, op in COMPARISONS.items()),
+    *(
+        _vector(f"vcmp_{n}", lanewise.compare_masked(op), _COMPARED[:2], exact=True, reduces=True)
+        for n, op in COMPARISONS.items()
+    ),
+    _vector("vsel", lanewise.select, _SELECTED, 2, 2, exact=True),
+    _vector("mov_cmpmask", semantics.first, (("uint8", "uint8"),), exact=True),
+    _vector("vreduce", lanewise.compress, uniform(_COMPRESSED, 2), 2, 2, exact=True),
+)
+VECTOR_ROWS = {row.name: row for row in _ROWS}
 """By name; they take explicit repeats."""
 
 
-def _whole(name: str, row: Row) -> Row:
-    return Row(
-        f"h_{name}", V, WHOLE, row.compute, row.exact, half=row.half, single=row.single, source="tik_api.md 1.12"
-    )
+def _whole(name: str, compute: Callable[..., Any], types: Types, exact: bool = False, half: float = 1,
+           single: float = 1) -> Row:  # fmt: skip
+    return Row(f"h_{name}", V, WHOLE, compute, exact, half=half, single=single, source="tik_api.md 1.12",
+               scopes=(UB,) * len(types[0]), types=types)  # fmt: skip
 
 
-def _reduction(operation: Callable[..., Any], exact: bool) -> Row:
-    return Row("", V, WHOLE, semantics.reduce_over(operation), exact, half=7, single=7)
+def _like(name: str, dtypes: str = "") -> Row:
+    row = VECTOR_ROWS[f"v{name}"]
+    types = uniform(dtypes, len(row.types[0])) if dtypes else row.types
+    return _whole(name, row.compute, types, row.exact, row.half, row.single)
 
 
-WHOLE_ROWS = {
-    f"h_{name}": _whole(name, row)
-    for name, row in {
-        **{key: VECTOR_ROWS[f"v{key}"] for key in ("add", "sub", "mul", "div", "max", "min", "and", "or", "not")},
-        **{key: VECTOR_ROWS[f"v{key}"] for key in ("abs", "relu", "exp", "ln", "sqrt", "rec", "rsqrt")},
-        "cast": VECTOR_ROWS["vconv"],
-        "duplicate": VECTOR_ROWS["vector_dup"],
-        "reduce_max": _reduction(np.max, True),
-        "reduce_min": _reduction(np.min, True),
-        "reduce_sum": _reduction(np.sum, False),
-    }.items()
-}
+def _over(name: str, operation: Callable[..., Any], dtypes: str, exact: bool) -> Row:
+    return _whole(f"reduce_{name}", semantics.reduce_over(operation), uniform(dtypes, 2), exact, 7, 7)
+
+
+def _place(name: str, operation: Callable[..., Any]) -> Row:
+    types = (("int32", "float16"), ("int32", "float32"))
+    return _whole(f"reduce_{name}", semantics.arg_extreme(operation), types, True, 7, 7)
+
+
+_CAST_TYPES = tuple((to, of) for to in EVERY.split() for of in EVERY.split() if to != of)
+_WHOLE_ROWS = (
+    *(_like(name) for name in ("add", "sub", "mul", "div", "max", "min", "and", "or", "not")),
+    *(_like(name) for name in ("abs", "exp", "ln", "sqrt", "rec", "rsqrt")),
+    _like("relu", FLOATS),
+    _whole("sin", elementwise(in_double(np.sin)), uniform(FLOATS, 2), False, 20, 20),
+    _whole("cos", elementwise(in_double(np.cos)), uniform(FLOATS, 2), False, 20, 20),
+    _whole("cast", semantics.convert, _CAST_TYPES),
+    _whole("quant", semantics.dequantise, (("float16", "int32"),)),
+    _whole("duplicate", lambda value: value, uniform(EVERY, 1), True),
+    _over("max", np.max, HALF, True),
+    _over("min", np.min, HALF, True),
+    _over("sum", np.sum, FLOATS, False),
+    _place("argmax", np.argmax),
+    _place("argmin", np.argmin),
+    *(
+        _whole(f"cmpv_{n}", operation, tuple(("bool", d, d) for d in ARITHMETIC.split()), True)
+        for n, operation in COMPARISONS.items()
+    ),
+    _whole("sel", semantics.chosen, tuple((d, d, d, "bool") for d in FLOATS.split()), True),
+)
+WHOLE_ROWS = {row.name: row for row in _WHOLE_ROWS}
 """The h_* calls: the same elements, over whole tensors (tik_api.md 1.12)."""

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from autotune.kernels.davinci.half import round_half
+from autotune.kernels.davinci.expr import FLOATS
+from autotune.kernels.davinci.half import half_toward
 
 Array = Any
 """numpy arrays; their operators are typed too loosely for more."""
@@ -47,19 +48,63 @@ def reciprocal(a: Array) -> Array:
     return np.float32(1) / a
 
 
-def reciprocal_root(a: Array) -> Array:
-    """1 / sqrt(a), rounded from double."""
-    return (1.0 / np.sqrt(a.astype(np.float64))).astype(np.float32)
+def in_double(operation: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of one operand evaluated in double, to be rounded once by the store."""
+    return lambda a: operation(a.astype(np.float64))
+
+
+reciprocal_root = in_double(lambda a: 1.0 / np.sqrt(a))
+"""1 / sqrt(a)."""
+
+
+def fused(a: Array, b: Any, c: Array) -> Array:
+    """a * b + c, to be rounded once by the store; whole numbers wrap around.
+
+    The product of float32 numbers is exact in double. The sum is rounded to odd by its own rounding error, so that a
+    second rounding to fewer bits comes out as if it were the only one.
+    """
+    if c.dtype.kind != "f":
+        return a * b + c
+    product = a.astype(np.float64) * b
+    total = product + c
+    added = total - product
+    error = (product - (total - added)) + (c - added)
+    bits = total.view(np.int64)
+    inexact = np.isfinite(total) & np.isfinite(error) & (error != 0) & (bits % 2 == 0)
+    bits += np.where(inexact, np.where((error > 0) == (total > 0), 1, -1), 0)
+    return total
 
 
 def multiply_add(a: Array, b: Array, accumulated: Array) -> Array:
-    """a * b + accumulated; the product is exact in double."""
-    return (a.astype(np.float64) * b + accumulated).astype(np.float32)
+    """a * b + what the destination holds."""
+    return fused(a, b, accumulated)
+
+
+def multiply_destination(a: Array, b: Array, accumulated: Array) -> Array:
+    """a * what the destination holds + b."""
+    return fused(a, accumulated, b)
 
 
 def scale_add(a: Array, accumulated: Array, scalar: float) -> Array:
-    """a * scalar + accumulated; the product is exact in double."""
-    return (a.astype(np.float64) * scalar + accumulated).astype(np.float32)
+    """a * scalar + what the destination holds."""
+    return fused(a, scalar, accumulated)
+
+
+def then_relu(operation: Callable[..., Array]) -> Callable[..., Array]:
+    """An operation whose negative results become 0."""
+    return lambda *operands: relu(operation(*operands))
+
+
+def rescaled_sum(a: Array, b: Array, scale: float) -> Array:
+    """(a + b) * scale of whole numbers, negative results 0."""
+    return np.maximum((a.astype(np.float64) + b) * scale, 0.0)
+
+
+def chosen(mask: Array, *operands: Any) -> Array:
+    """The first operand where the mask holds, else the second; the last says whether the tensors stand first."""
+    *sides, tensor_first = [wide(o) if isinstance(o, np.ndarray) else o for o in operands]
+    first_side, second_side = sides if tensor_first else sides[::-1]
+    return np.where(mask, first_side, second_side)
 
 
 def first(a: Array, *scratch: Array) -> Array:
@@ -73,71 +118,64 @@ def copied(a: Array) -> Array:
 
 
 ROUNDINGS: dict[str, Callable[[Array], Array]] = {
+    "": np.rint,
     "round": np.rint,
     "floor": np.floor,
     "ceil": np.ceil,
-    "ceiling": np.ceil,
     "to-zero": np.trunc,
-    "away-zero": lambda a: np.trunc(a + np.copysign(np.float32(0.5), a)),
+    "away-zero": lambda a: np.trunc(a + np.copysign(a.dtype.type(0.5), a)),
 }
 """To whole numbers (tik_api.md 1.13); 'away-zero' takes ties away from zero in vector conversions."""
 
 
-def convert(a: Array, round_mode: str, integer: bool) -> Array:
-    """A conversion before its final store: float to whole by ``round_mode``, all else unchanged."""
+def convert(a: Array, round_mode: str, target: str) -> Array:
+    """A conversion before its final store. Whole numbers that the target does not have become its limits."""
     a = copied(a)
-    return ROUNDINGS[round_mode](a) if integer and a.dtype.kind == "f" else a
+    if target == "float16":
+        return half_toward(a, round_mode) if round_mode in DIRECTED else _unrounded(a)
+    if target in FLOATS:
+        return ROUNDINGS[round_mode](a.astype(np.float64)) if round_mode else a
+    if a.dtype.kind == "f":
+        a = ROUNDINGS[round_mode](a.astype(np.float64))
+    return limited(a, np.dtype(target))
 
 
-def matmul(a: Array, b: Array, accumulated: Array | None, k: int) -> Array:
-    """dst[n1, m, n0] = sum over k of a[k1, m, k0] * b[k1, n1 * 16 + n0, k0] (tik_api.md 1.4); k is exact."""
-    left = a.transpose(1, 0, 2).reshape(a.shape[1], -1)[:, :k]
-    right = b.transpose(0, 2, 1).reshape(-1, b.shape[1])[:k]
-    return _to_zn(left, right, accumulated)
+DIRECTED = ("floor", "ceil", "to-zero", "away-zero", "odd")
+"""Roundings to float16 other than to nearest even."""
 
 
-def mmad(a: Array, b: Array, accumulated: Array | None, k: int) -> Array:
-    """L0A zZ [M1, K1, 16, K0] times L0B nZ [K1, N1, 16, K0] to L0C zN [N1, M, 16] (tik_api.md 1.6); k is masked."""
-    m1, k1, _, k0 = a.shape
-    left = a.transpose(0, 2, 1, 3).reshape(m1 * 16, k1 * k0)[:, :k]
-    right = b.transpose(0, 3, 1, 2).reshape(k1 * k0, -1)[:k]
-    return _to_zn(left, right, accumulated)
+def _unrounded(a: Array) -> Array:
+    return a if a.dtype == np.float32 else a.astype(np.float64)
 
 
-def _to_zn(left: Array, right: Array, accumulated: Array | None) -> Array:
-    if left.dtype.kind != "f":
-        left, right = left.astype(np.int32), right.astype(np.int32)
-    result = np.matmul(wide(left), wide(right))
-    blocks = result.reshape(result.shape[0], -1, 16).transpose(1, 0, 2)
-    return blocks if accumulated is None else blocks + accumulated
+def limited(a: Array, dtype: Array) -> Array:
+    """Numbers brought into a whole type's range; NaN is 0."""
+    limits = np.iinfo(dtype)
+    if a.dtype.kind != "f":
+        return np.clip(a, limits.min, limits.max) if a.dtype.itemsize > dtype.itemsize else a
+    a = np.nan_to_num(a, nan=0.0)
+    whole = np.clip(a, limits.min, np.nextafter(2.0 ** (limits.bits - (limits.min < 0)), 0)).astype(dtype)
+    whole[a > limits.max] = limits.max
+    return whole
 
 
-def repeat_sum(a: Array) -> Array:
-    """Per repeat (row), the sum by a binary tree of adjacent pairs, each addition rounded to the operand's type."""
-    half, values = a.dtype == np.float16, wide(a)
-    while values.shape[-1] > 1:
-        if values.shape[-1] % 2:
-            values = np.concatenate([values, np.zeros_like(values[..., :1])], axis=-1)
-        values = values[..., 0::2] + values[..., 1::2]
-        if half:
-            values = round_half(np.ascontiguousarray(values), True)
-    return values
+def dequantise(a: Array, scale: float) -> Array:
+    """Whole numbers times a scale."""
+    return a.astype(np.float64) * scale
 
 
-def repeat_max(a: Array) -> Array:
-    """Per repeat, the largest element."""
-    return wide(a).max(axis=-1, keepdims=True)
+def quantise(a: Array, b: Array, target: str) -> Array:
+    """a * b as a byte, rounded to nearest even."""
+    return limited(np.rint(a * b), np.dtype(target))
 
 
-def repeat_min(a: Array) -> Array:
-    """Per repeat, the smallest element."""
-    return wide(a).min(axis=-1, keepdims=True)
+def arg_extreme(operation: Callable[..., Array]) -> Compute:
+    """Index of the first largest or smallest along one axis, or among all elements."""
 
+    def compute(a: Array, axis: tuple[int, ...] | None) -> Array:
+        return operation(wide(a), axis=axis[0] if axis is not None and len(axis) == 1 else None)
 
-def pair_sum(a: Array) -> Array:
-    """Sums of adjacent pairs."""
-    values = wide(a)
-    return values[..., 0::2] + values[..., 1::2]
+    return compute
 
 
 def reduce_over(operation: Callable[..., Array]) -> Compute:
@@ -147,8 +185,3 @@ def reduce_over(operation: Callable[..., Array]) -> Compute:
         return operation(wide(a), axis=axis)
 
     return compute
-
-
-def gather_rows(*rows: Array) -> Array:
-    """16 rows [repeats, 16] to their transposes: result[j][r, i] = rows[i][r, j] (tik_api.md 1.9)."""
-    return np.stack([wide(row) for row in rows], axis=2).transpose(1, 0, 2)

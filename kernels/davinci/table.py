@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from autotune.kernels.davinci.isa import Row
-from autotune.kernels.davinci.memory import GM, L0A, L0B, L0C, L1, SIZES, UB
+from autotune.kernels.davinci.memory import GM, L0A, L0B, L0C, L1, MEMORIES, SIZES, UB
 from autotune.kernels.davinci.rows_chips import SHORT, conversion_code, signatures
 from autotune.kernels.davinci.rows_cube import (
     CONV2D_ROW,
@@ -53,8 +53,7 @@ _NAMES = {
 }  # fmt: skip
 """Calls and intrinsics whose row has another name. vec_* calls share the row of their v* twin."""
 SCALAR_CALLS = frozenset(
-    f"scalar_{name}"
-    for name in ("max", "min", "abs", "sqrt", "conv", "countbit0", "countbit1", "countleading0")
+    f"scalar_{name}" for name in ("max", "min", "abs", "sqrt", "conv", "countbit0", "countbit1", "countleading0")
 )
 """Calls on Scalars: they need no row of their own."""
 _ENDS = {"out": GM, "ub": UB, "l1": L1, "l0a": L0A, "l0b": L0B, "l0c": L0C}
@@ -91,7 +90,8 @@ def supports(api_name: str, dtype: str | None, soc: SoC) -> bool:
 
 def _moves(start: str, end: str, dtype: str | None, soc: SoC) -> bool:
     row = MOVE_ROWS.get((start, end)) or LOAD_ROWS.get((start, end))
-    return row is not None and not soc.lacks(start, end) and _takes(row, dtype, soc)
+    route = tuple(MEMORIES[scope].title if scope in MEMORIES else "GM" for scope in (start, end))
+    return row is not None and route not in soc.missing and _takes(row, dtype, soc)
 
 
 def _takes(row: Row, dtype: str | None, soc: SoC) -> bool:

@@ -30,6 +30,7 @@ from autotune.kernels.davinci.program import (
     Instruction,
     Leave,
     Loop,
+    Print,
     Program,
     SetScalar,
     Statement,
@@ -151,6 +152,10 @@ class Walk:
     def leave(self, statement: Leave) -> Step:
         """break, continue, return."""
         return lambda core, r: statement.kind
+
+    def show(self, statement: Print) -> Step:
+        """debug_print shows numbers, which this walk does not have."""
+        return lambda core, r: None
 
     def declare(self, statement: Declare) -> Step:
         """Costs nothing; the address of a buffer is the same in every turn, so hazards outlive the declaration."""
@@ -424,6 +429,7 @@ class Turn:
 _LINKS: dict[type, Callable[[Walk, Any], Step]] = {
     Leave: Walk.leave,
     Declare: Walk.declare,
+    Print: Walk.show,
     Branch: Walk.branch,
     Loop: Walk.loop,
     SetScalar: Walk.set_scalar,

@@ -1,7 +1,12 @@
-"""Vector instructions with explicit masks, repeats and strides (tik_api.md 2.11 and 4.1).
+"""Element-wise vector instructions with explicit masks, repeats and strides (tik_api.md 2.11 and 4.1).
 
-A repeat covers up to 8 blocks of 32 bytes. Element e of repeat r lies in block e // (elements a block) at
-(r * repeat stride + block * block stride) * 32 bytes. ``vec_*`` calls have a block stride of 1.
+``v*`` calls name block strides; their ``vec_*`` twins have block strides of 1. Arguments stand in TIK's order:
+
+    unary       mask, dst, src, repeat_times, block strides, repeat strides
+    binary      mask, dst, src0, src1, repeat_times, block strides, repeat strides
+    scalar      mask, dst, src, scalar, repeat_times, block strides, repeat strides
+
+with strides for the destination first, then for each source.
 """
 
 from __future__ import annotations
@@ -9,13 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
+from autotune.kernels.davinci.checks import check, no_stride_unit
 from autotune.kernels.davinci.cube import Cube
-from autotune.kernels.davinci.errors import DataTypeError, NotEmulated, RangeError
-from autotune.kernels.davinci.expr import Expr, Value, as_value
 from autotune.kernels.davinci.isa import Row
-from autotune.kernels.davinci.memory import BLOCK, REPEAT, SIZES, UB
+from autotune.kernels.davinci.lanes import Lanes, turns
 from autotune.kernels.davinci.program import Access, Instruction
 from autotune.kernels.davinci.rows_vector import VECTOR_ROWS
 from autotune.kernels.davinci.tensor import Tensor
@@ -23,62 +25,68 @@ from autotune.kernels.davinci.tensor import Tensor
 Call = Callable[..., None]
 
 
-class Lanes:
-    """Which elements of a repeat are active, and how to address them for operands of different element sizes.
+def _named(name: str, call: Call) -> Call:
+    call.__name__, call.__doc__ = name, f"{name}: see this module's docstring."
+    return call
 
-    count: lanes covered, in whole blocks of the narrowest element. coarse, fine: elements a block of the narrowest and
-    of the widest type. mask: None where all covered lanes are active, else a bool array (or the symbolic mask).
-    """
 
-    def __init__(self, vector: Vector, mask: Any, dtypes: set[str]) -> None:
-        self.coarse = BLOCK // min(SIZES[dtype] for dtype in dtypes)
-        self.fine = BLOCK // max(SIZES[dtype] for dtype in dtypes)
-        most = REPEAT // max(SIZES[dtype] for dtype in dtypes)
-        self.active: Value
-        self.mask: np.ndarray | Expr | None = None
-        if isinstance(mask, (list, tuple)):
-            self._by_bits(vector, mask, most)
-            return
-        self.active = vector.number("mask", mask, 1, most)
-        self.count = (self.active + self.coarse - 1) // self.coarse * self.coarse
-        if isinstance(self.active, Expr):
-            self.mask = self.active
-        elif self.active != self.count:
-            self.mask = (np.arange(self.count) < self.active).reshape(self.shape()[1:])
+def _twins(row: str, low_level: Call, simple: Call) -> tuple[Call, Call]:
+    return _named(row, low_level), _named(f"vec_{row[1:]}", simple)
 
-    def _by_bits(self, vector: Vector, mask: Any, most: int) -> None:
-        if len(mask) != 2 or any(isinstance(as_value(word), Expr) for word in mask):
-            raise NotEmulated("vector mask", "a bit mask with symbolic words")
-        bits = int(mask[0]) << 64 | int(mask[1])
-        if bits == 0 or bits >> most:
-            raise RangeError(f"the bit mask {mask} must set some of the first {most} lanes only", vector.where())
-        self.active = bits.bit_length()
-        self.count = -(-self.active // self.coarse) * self.coarse
-        chosen = np.array([bits >> lane & 1 for lane in range(self.count)], dtype=bool)
-        self.mask = None if chosen.all() else chosen.reshape(self.shape()[1:])
 
-    def shape(self, repeat: Value = 1) -> tuple[Value, ...]:
-        """(repeats, blocks, elements a block), with the block cut in parts where operand sizes differ."""
-        blocks = self.count // self.coarse
-        if self.coarse == self.fine:
-            return (repeat, blocks, self.coarse)
-        return (repeat, blocks, self.coarse // self.fine, self.fine)
+def _unary(row: str) -> tuple[Call, Call]:
+    def low_level(
+        self: Vector, mask: Any, dst: Tensor, src: Tensor, repeat_times: Any, dst_blk_stride: Any, src_blk_stride: Any,
+        dst_rep_stride: Any, src_rep_stride: Any, stride_unit: int = 0,
+    ) -> None:  # fmt: skip
+        no_stride_unit(row, stride_unit)
+        strides = (dst_blk_stride, src_blk_stride), (dst_rep_stride, src_rep_stride)
+        self.elementwise(VECTOR_ROWS[row], mask, dst, (src,), repeat_times, *strides)
 
-    def access(self, tensor: Tensor, repeat: Value, block_stride: Value, repeat_stride: Value) -> Access:
-        """The elements an operand contributes; strides in 32-byte blocks."""
-        per_block = BLOCK // SIZES[tensor.dtype]
-        step = repeat_stride * per_block
-        if self.coarse == self.fine:
-            return tensor.pattern(self.shape(repeat), (step, block_stride * per_block, 1))
-        part = self.fine if per_block == self.coarse else block_stride * per_block
-        strides = (step, block_stride * per_block * (self.coarse // per_block), part, 1)
-        return tensor.pattern(self.shape(repeat), strides)
+    def simple(self: Vector, mask: Any, dst: Tensor, src: Tensor, repeat_times: Any, dst_rep_stride: Any,
+               src_rep_stride: Any) -> None:  # fmt: skip
+        self.elementwise(VECTOR_ROWS[row], mask, dst, (src,), repeat_times, (1, 1), (dst_rep_stride, src_rep_stride))
+
+    return _twins(row, low_level, simple)
+
+
+def _binary(row: str, reads_dst: bool = False) -> tuple[Call, Call]:
+    def low_level(self: Vector, mask: Any, dst: Tensor, src0: Tensor, src1: Tensor, repeat_times: Any,
+                  dst_blk_stride: Any, src0_blk_stride: Any, src1_blk_stride: Any, dst_rep_stride: Any,
+                  src0_rep_stride: Any, src1_rep_stride: Any, stride_unit: int = 0) -> None:  # fmt: skip
+        no_stride_unit(row, stride_unit)
+        blocks = (dst_blk_stride, src0_blk_stride, src1_blk_stride)
+        repeats = (dst_rep_stride, src0_rep_stride, src1_rep_stride)
+        self.elementwise(VECTOR_ROWS[row], mask, dst, (src0, src1), repeat_times, blocks, repeats, (), reads_dst)
+
+    def simple(self: Vector, mask: Any, dst: Tensor, src0: Tensor, src1: Tensor, repeat_times: Any,
+               dst_rep_stride: Any, src0_rep_stride: Any, src1_rep_stride: Any) -> None:  # fmt: skip
+        repeats = (dst_rep_stride, src0_rep_stride, src1_rep_stride)
+        self.elementwise(VECTOR_ROWS[row], mask, dst, (src0, src1), repeat_times, (1, 1, 1), repeats, (), reads_dst)
+
+    return _twins(row, low_level, simple)
+
+
+def _scalar(row: str, reads_dst: bool = False) -> tuple[Call, Call]:
+    def low_level(self: Vector, mask: Any, dst: Tensor, src: Tensor, scalar: Any, repeat_times: Any,
+                  dst_blk_stride: Any, src_blk_stride: Any, dst_rep_stride: Any, src_rep_stride: Any,
+                  stride_unit: int = 0, mask_mode: str = "normal") -> None:  # fmt: skip
+        no_stride_unit(row, stride_unit)
+        immediates = (self.operand_value(row, scalar, src.dtype),)
+        strides = (dst_blk_stride, src_blk_stride), (dst_rep_stride, src_rep_stride)
+        self.elementwise(VECTOR_ROWS[row], mask, dst, (src,), repeat_times, *strides, immediates, reads_dst, mask_mode)
+
+    def simple(self: Vector, mask: Any, dst: Tensor, src: Tensor, scalar: Any, repeat_times: Any,
+               dst_rep_stride: Any, src_rep_stride: Any, mask_mode: str = "normal") -> None:  # fmt: skip
+        low_level(self, mask, dst, src, scalar, repeat_times, 1, 1, dst_rep_stride, src_rep_stride, mask_mode=mask_mode)
+
+    return _twins(row, low_level, simple)
 
 
 class Vector(Cube):
-    """The vector unit."""
+    """The vector unit's element-wise part."""
 
-    def _vector(
+    def elementwise(
         self,
         row: Row,
         mask: Any,
@@ -89,214 +97,89 @@ class Vector(Cube):
         repeat_strides: tuple[Any, ...],
         immediates: tuple[Any, ...] = (),
         reads_dst: bool = False,
+        mask_mode: str = "normal",
     ) -> None:
         """Records an element-wise instruction; strides are given for dst first, then for each source."""
         operands = (dst, *sources)
-        self.in_scope(row.name, (UB,), *operands)
-        lanes = Lanes(self, mask, {tensor.dtype for tensor in operands})
-        repeat = self.number("repeat_times", repeat_times, 0, 255)
-        accesses = []
-        for tensor, block_stride, repeat_stride in zip(operands, block_strides, repeat_strides):
-            self.aligned(tensor)
-            blocks = self.number("block stride", block_stride, 0, 65535)
-            accesses.append(lanes.access(tensor, repeat, blocks, self.number("repeat stride", repeat_stride, 0, 65535)))
-        inputs = tuple(accesses[1:]) + ((accesses[0],) if reads_dst else ())
-        self._emit_vector(row, accesses[0], inputs, immediates, lanes)
+        check(row, self.program.soc, *operands)
+        steps = [
+            (self.number("block stride", blocks, 0, 65535), self.number("repeat stride", repeats, 0, 65535))
+            for blocks, repeats in zip(block_strides, repeat_strides)
+        ]
+        for turn in turns(self, mask, {tensor.dtype for tensor in operands}, repeat_times, mask_mode):
+            accesses = []
+            for tensor, step in zip(operands, steps):
+                self.aligned(tensor)
+                accesses.append(turn.lanes.access(tensor, turn.repeat, *step, turn.skip))
+            inputs = tuple(accesses[1:]) + ((accesses[0],) if reads_dst else ())
+            self.emit_lanes(row, (accesses[0],), inputs, immediates, turn.lanes)
 
-    def _emit_vector(
-        self, row: Row, output: Access, inputs: tuple[Access, ...], immediates: tuple[Any, ...], lanes: Lanes
-    ) -> None:
-        self.emit(Instruction(row, (output,), inputs, immediates, self.where(), lanes.mask))
+    def emit_lanes(
+        self, row: Row, outputs: tuple[Access, ...], inputs: tuple[Access, ...], immediates: tuple[Any, ...],
+        lanes: Lanes,
+    ) -> None:  # fmt: skip
+        """Records an instruction under the mask of its lanes."""
+        self.emit(Instruction(row, outputs, inputs, immediates, self.where(), lanes.mask))
 
-    def vec_conv(
-        self,
-        mask: Any,
-        round_mode: str,
-        dst: Tensor,
-        src: Tensor,
-        repeat_times: Any,
-        dst_rep_stride: Any,
-        src_rep_stride: Any,
-        deqscale: Any = None,
-        ldst_high_half: bool = False,
-    ) -> None:
-        """Converts between types; round_mode as in tik_api.md 1.13."""
-        self.vconv(
-            mask, round_mode, dst, src, repeat_times, 1, 1, dst_rep_stride, src_rep_stride, deqscale, ldst_high_half
-        )
-
-    def vconv(
-        self,
-        mask: Any,
-        round_mode: str,
-        dst: Tensor,
-        src: Tensor,
-        repeat_times: Any,
-        dst_blk_stride: Any,
-        src_blk_stride: Any,
-        dst_rep_stride: Any,
-        src_rep_stride: Any,
-        deqscale: Any = None,
-        ldst_high_half: bool = False,
-        stride_unit: int = 0,
-    ) -> None:
-        """Converts between types; round_mode as in tik_api.md 1.13."""
-        if deqscale is not None or ldst_high_half or stride_unit:
-            raise NotEmulated("vconv", "deqscale, ldst_high_half and stride_unit")
-        self._vector(
-            VECTOR_ROWS["vconv"], mask, dst, (src,), repeat_times, (dst_blk_stride, src_blk_stride),
-            (dst_rep_stride, src_rep_stride), self.conversion("vconv", round_mode, src, dst),
-        )  # fmt: skip
-
-    def conversion(self, api: str, round_mode: str, src: Tensor, dst: Tensor) -> tuple[str, bool]:
-        """(rounding, whether it is to whole numbers). Raises DataTypeError for a mode that the pair does not take."""
-        to_whole = "float" in src.dtype and "float" not in dst.dtype
-        from autotune.kernels.davinci.semantics import ROUNDINGS
-
-        if to_whole and round_mode not in ROUNDINGS:
-            raise DataTypeError(f"{api}: {src.dtype} to {dst.dtype} needs one of {', '.join(ROUNDINGS)}", self.where())
-        if not to_whole and round_mode not in ("", "none", "round"):
-            raise NotEmulated(api, f"{src.dtype} to {dst.dtype} with rounding {round_mode!r}")
-        return round_mode, to_whole
+    vadd, vec_add = _binary("vadd")
+    vsub, vec_sub = _binary("vsub")
+    vmul, vec_mul = _binary("vmul")
+    vdiv, vec_div = _binary("vdiv")
+    vmax, vec_max = _binary("vmax")
+    vmin, vec_min = _binary("vmin")
+    vand, vec_and = _binary("vand")
+    vor, vec_or = _binary("vor")
+    vmla, vec_mla = _binary("vmla", reads_dst=True)
+    vmadd, vec_madd = _binary("vmadd", reads_dst=True)
+    vmaddrelu, vec_maddrelu = _binary("vmaddrelu", reads_dst=True)
+    vadds, vec_adds = _scalar("vadds")
+    vmuls, vec_muls = _scalar("vmuls")
+    vaxpy, vec_axpy = _scalar("vaxpy", reads_dst=True)
+    vnot, vec_not = _unary("vnot")
+    vabs, vec_abs = _unary("vabs")
+    vrelu, vec_relu = _unary("vrelu")
+    vexp, vec_exp = _unary("vexp")
+    vln, vec_ln = _unary("vln")
+    vsqrt, vec_sqrt = _unary("vsqrt")
+    vrec, vec_rec = _unary("vrec")
+    vrsqrt, vec_rsqrt = _unary("vrsqrt")
 
     def vector_dup(
         self, mask: Any, dst: Tensor, scalar: Any, repeat_times: Any, dst_blk_stride: Any, dst_rep_stride: Any,
         stride_unit: int = 0, mask_mode: str = "normal",
     ) -> None:  # fmt: skip
         """Fills with one value."""
+        no_stride_unit("vector_dup", stride_unit)
         value = self.operand_value("vector_dup", scalar, dst.dtype)
         strides = (dst_blk_stride,), (dst_rep_stride,)
-        self._vector(VECTOR_ROWS["vector_dup"], mask, dst, (), repeat_times, *strides, (value,))
+        row = VECTOR_ROWS["vector_dup"]
+        self.elementwise(row, mask, dst, (), repeat_times, *strides, (value,), mask_mode=mask_mode)
 
     def vec_dup(self, mask: Any, dst: Tensor, scalar: Any, repeat_times: Any, dst_rep_stride: Any) -> None:
         """Fills with one value."""
         self.vector_dup(mask, dst, scalar, repeat_times, 1, dst_rep_stride)
 
-    def vec_rec_high_preci(
-        self,
-        mask: Any,
-        dst: Tensor,
-        src: Tensor,
-        work_tensor: Tensor,
-        repeat_times: Any,
-        dst_rep_stride: Any,
-        src_rep_stride: Any,
-    ) -> None:
-        """1 / src, correctly rounded. ``work_tensor`` is float32 scratch: 4 times (fp16) or 2 times (fp32) the extent."""
-        self.same_dtype("vec_rec_high_preci", dst, src)
-        lanes = Lanes(self, mask, {dst.dtype})
-        repeat = self.number("repeat_times", repeat_times, 0, 255)
-        per_block = BLOCK // SIZES[dst.dtype]
-        steps = [self.number("repeat stride", stride, 0, 255) for stride in (dst_rep_stride, src_rep_stride)]
-        extent = (repeat - 1) * steps[1] * per_block + lanes.active
-        needed = (extent + per_block - 1) // per_block * per_block * (4 if dst.dtype == "float16" else 2)
-        if isinstance(needed, int) and isinstance(work_tensor.size, int) and needed > work_tensor.size:
-            raise RangeError(
-                f"vec_rec_high_preci: work_tensor has {work_tensor.size} elements, {needed} are needed", self.where()
-            )
-        self._vector(VECTOR_ROWS["vrec_high_preci"], mask, dst, (src,), repeat_times, (1, 1), tuple(steps))
-
-    def _reduce(self, row: str, mask: Any, dst: Tensor, src: Tensor, repeat_times: Any, results: int, step: Value,
-                src_blk_stride: Any, src_rep_stride: Any) -> None:  # fmt: skip
-        """Records a reduction inside blocks (results a block) or repeats (results = 1)."""
-        self.in_scope(row, (UB,), dst, src)
-        self.same_dtype(row, dst, src)
-        lanes = Lanes(self, mask, {src.dtype})
-        repeat = self.number("repeat_times", repeat_times, 0, 255)
-        source = lanes.access(src, repeat, self.number("block stride", src_blk_stride, 0, 65535),
-                              self.number("repeat stride", src_rep_stride, 0, 65535))  # fmt: skip
-        if VECTOR_ROWS[row].reduces:
-            target = dst.pattern((repeat, 1), (step, 1))
-        else:
-            if lanes.mask is not None:
-                raise NotEmulated(row, "a mask that does not cover whole blocks")
-            target = dst.pattern((repeat, lanes.count // lanes.coarse, results), (step, results, 1))
-        self._emit_vector(VECTOR_ROWS[row], target, (source,), (), lanes)
-
-    def vcadd(self, mask: Any, dst: Tensor, src: Tensor, repeat_times: Any, dst_rep_stride: Any, src_blk_stride: Any,
-              src_rep_stride: Any, stride_unit: int = 0) -> None:  # fmt: skip
-        """One sum a repeat; dst_rep_stride in elements."""
-        self._reduce("vcadd", mask, dst, src, repeat_times, 1, self.number("dst_rep_stride", dst_rep_stride, 0, 65535),
-                     src_blk_stride, src_rep_stride)  # fmt: skip
-
-    def vcpadd(self, mask: Any, dst: Tensor, src: Tensor, repeat_times: Any, dst_rep_stride: Any, src_blk_stride: Any,
-               src_rep_stride: Any, stride_unit: int = 0) -> None:  # fmt: skip
-        """Sums of adjacent pairs; dst_rep_stride in 128 bytes."""
-        half = BLOCK // SIZES[src.dtype] // 2
-        step = self.number("dst_rep_stride", dst_rep_stride, 0, 65535) * (8 * half)
-        self._reduce("vcpadd", mask, dst, src, repeat_times, half, step, src_blk_stride, src_rep_stride)
-
-
-def _grouped(row: str) -> Call:
-    def call(self: Vector, mask: Any, dst: Tensor, src: Tensor, repeat_times: Any, dst_rep_stride: Any,
-             src_blk_stride: Any, src_rep_stride: Any, stride_unit: int = 0) -> None:  # fmt: skip
-        step = self.number("dst_rep_stride", dst_rep_stride, 0, 65535) * 8
-        self._reduce(row, mask, dst, src, repeat_times, 1, step, src_blk_stride, src_rep_stride)
-
-    call.__doc__ = f"{row}: one result a block; dst_rep_stride in 8 results."
-    return call
-
-
-def _unary(row: str) -> tuple[Call, Call]:
-    def low_level(self: Vector, mask: Any, dst: Tensor, src: Tensor, repeat_times: Any, dst_blk_stride: Any,
-                  src_blk_stride: Any, dst_rep_stride: Any, src_rep_stride: Any, stride_unit: int = 0) -> None:  # fmt: skip
-        self.same_dtype(row, dst, src)
-        strides = (dst_blk_stride, src_blk_stride), (dst_rep_stride, src_rep_stride)
-        self._vector(VECTOR_ROWS[row], mask, dst, (src,), repeat_times, *strides)
-
-    def simple(self: Vector, mask: Any, dst: Tensor, src: Tensor, repeat_times: Any, dst_rep_stride: Any,
-               src_rep_stride: Any) -> None:  # fmt: skip
-        low_level(self, mask, dst, src, repeat_times, 1, 1, dst_rep_stride, src_rep_stride)
-
-    return low_level, simple
-
-
-def _binary(row: str, reads_dst: bool = False) -> tuple[Call, Call]:
-    def low_level(self: Vector, mask: Any, dst: Tensor, src0: Tensor, src1: Tensor, repeat_times: Any,
-                  dst_blk_stride: Any, src0_blk_stride: Any, src1_blk_stride: Any, dst_rep_stride: Any,
-                  src0_rep_stride: Any, src1_rep_stride: Any, stride_unit: int = 0) -> None:  # fmt: skip
-        self.same_dtype(row, dst, src0, src1)
+    def vmulconv(
+        self, mask: Any, dst: Tensor, src0: Tensor, src1: Tensor, repeat_times: Any, dst_blk_stride: Any,
+        src0_blk_stride: Any, src1_blk_stride: Any, dst_rep_stride: Any, src0_rep_stride: Any, src1_rep_stride: Any,
+        stride_unit: int = 0,
+    ) -> None:  # fmt: skip
+        """src0 * src1 as bytes, rounded to nearest even."""
+        no_stride_unit("vmulconv", stride_unit)
         blocks = (dst_blk_stride, src0_blk_stride, src1_blk_stride)
         repeats = (dst_rep_stride, src0_rep_stride, src1_rep_stride)
-        self._vector(VECTOR_ROWS[row], mask, dst, (src0, src1), repeat_times, blocks, repeats, (), reads_dst)
+        row = VECTOR_ROWS["vmulconv"]
+        self.elementwise(row, mask, dst, (src0, src1), repeat_times, blocks, repeats, (dst.dtype,))
 
-    def simple(self: Vector, mask: Any, dst: Tensor, src0: Tensor, src1: Tensor, repeat_times: Any,
-               dst_rep_stride: Any, src0_rep_stride: Any, src1_rep_stride: Any) -> None:  # fmt: skip
-        low_level(self, mask, dst, src0, src1, repeat_times, 1, 1, 1, dst_rep_stride, src0_rep_stride, src1_rep_stride)
-
-    return low_level, simple
-
-
-def _scalar(row: str, reads_dst: bool = False) -> tuple[Call, Call]:
-    def low_level(self: Vector, mask: Any, dst: Tensor, src: Tensor, scalar: Any, repeat_times: Any,
-                  dst_blk_stride: Any, src_blk_stride: Any, dst_rep_stride: Any, src_rep_stride: Any,
-                  stride_unit: int = 0, mask_mode: str = "normal") -> None:  # fmt: skip
-        self.same_dtype(row, dst, src)
-        value = self.operand_value(row, scalar, dst.dtype)
-        strides = (dst_blk_stride, src_blk_stride), (dst_rep_stride, src_rep_stride)
-        self._vector(VECTOR_ROWS[row], mask, dst, (src,), repeat_times, *strides, (value,), reads_dst)
-
-    def simple(self: Vector, mask: Any, dst: Tensor, src: Tensor, scalar: Any, repeat_times: Any,
-               dst_rep_stride: Any, src_rep_stride: Any, mask_mode: str = "normal") -> None:  # fmt: skip
-        low_level(self, mask, dst, src, scalar, repeat_times, 1, 1, dst_rep_stride, src_rep_stride)
-
-    return low_level, simple
-
-
-_FAMILIES: tuple[tuple[Callable[..., tuple[Call, Call]], tuple[str, ...]], ...] = (
-    (_unary, ("exp", "ln", "abs", "relu", "sqrt", "rsqrt", "rec", "not")),
-    (_binary, ("add", "sub", "mul", "div", "max", "min", "and", "or")),
-    (_scalar, ("adds", "muls")),
-)
-for _family, _names in _FAMILIES:
-    for _name in _names:
-        for _prefix, _call in zip(("v", "vec_"), _family(f"v{_name}")):
-            _call.__name__, _call.__doc__ = f"{_prefix}{_name}", f"{_prefix}{_name}: see this module's docstring."
-            setattr(Vector, f"{_prefix}{_name}", _call)
-for _name in ("vmla",):
-    for _prefix, _call in zip(("v", "vec_"), _binary(_name, reads_dst=True)):
-        setattr(Vector, f"{_prefix}{_name[1:]}", _call)
-for _prefix, _call in zip(("v", "vec_"), _scalar("vaxpy", reads_dst=True)):
-    setattr(Vector, f"{_prefix}axpy", _call)
-for _name in ("vcgadd", "vcgmax", "vcgmin"):
-    setattr(Vector, _name, _grouped(_name))
+    def vadddeqrelu(
+        self, mask: Any, dst: Tensor, deqscale: Any, src0: Tensor, src1: Tensor, repeat_times: Any,
+        dst_blk_stride: Any, src0_blk_stride: Any, src1_blk_stride: Any, dst_rep_stride: Any, src0_rep_stride: Any,
+        src1_rep_stride: Any, stride_unit: int = 0,
+    ) -> None:  # fmt: skip
+        """(src0 + src1) * deqscale, negative results 0."""
+        no_stride_unit("vadddeqrelu", stride_unit)
+        blocks = (dst_blk_stride, src0_blk_stride, src1_blk_stride)
+        repeats = (dst_rep_stride, src0_rep_stride, src1_rep_stride)
+        scale = self.operand_value("vadddeqrelu", deqscale, "float16")
+        row = VECTOR_ROWS["vadddeqrelu"]
+        self.elementwise(row, mask, dst, (src0, src1), repeat_times, blocks, repeats, (scale,))

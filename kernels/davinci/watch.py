@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from autotune.kernels.davinci.errors import Undefined, Where
-from autotune.kernels.davinci.expr import Expr, Registers
+from autotune.kernels.davinci.expr import Registers
 from autotune.kernels.davinci.interpreter import Linker, Step
+from autotune.kernels.davinci.masks import lane_mask
 from autotune.kernels.davinci.memory import SIZES, Buffer
 from autotune.kernels.davinci.operands import getter
 from autotune.kernels.davinci.program import (
@@ -208,14 +209,8 @@ def _place(access: Access) -> Callable[[Registers], Touched]:
 
 
 def _mask_of(statement: Instruction | SetScalar) -> Callable[[Registers, list[Touched]], np.ndarray | None]:
-    mask = statement.mask if isinstance(statement, Instruction) else None
-    if not isinstance(mask, Expr):
-        return lambda r, touched: mask
-    lanes = getter(mask)
-
-    def of_lanes(r: Registers, touched: list[Touched]) -> np.ndarray:
-        shape = touched[-1].shape[1:]
-        active: np.ndarray = np.arange(int(np.prod(shape))) < lanes(r)
-        return active.reshape(shape)
-
-    return of_lanes
+    mask = lane_mask(statement.mask) if isinstance(statement, Instruction) else None
+    if mask is None:
+        return lambda r, touched: None
+    lanes = mask
+    return lambda r, touched: lanes(r, touched[-1].shape[1:])

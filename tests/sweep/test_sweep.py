@@ -1,0 +1,228 @@
+"""The loop around candidates, search, trials and store, on a target whose time is a formula."""
+
+import pytest
+from synthetic import Bench, MemoryStore
+
+from autotune.errors import StoreError, UnknownName
+from autotune.executor import InProcess
+from autotune.outcome import Failed, Outcome, Rejected, Timed, Trial
+from autotune.plan import CoreSplit, TilingPlan
+from autotune.problem import AttentionProblem
+from autotune.report import Begun, Result, Tried
+
+DEFAULT_KEY = "Br=128;Bc=128;split=even/4"
+
+
+def tried(bench: Bench) -> list[str]:
+    return [trial.plan.key for trial in bench.store.recorded]
+
+
+def outcomes(bench: Bench) -> dict[str, Outcome]:
+    return {trial.plan.key: trial.outcome for trial in bench.store.recorded}
+
+
+def test_the_default_is_tried_first_and_then_the_other_proposals(bench: Bench, problem: AttentionProblem) -> None:
+    bench.sweep(trials=3).run([problem])
+    assert tried(bench)[:2] == [DEFAULT_KEY, "Br=64;Bc=64;split=even/4"]
+
+
+def test_the_default_is_tried_even_where_others_are_named(bench: Bench, problem: AttentionProblem) -> None:
+    bench.sweep(trials=5, strategies=("wukong",)).run([problem])
+    assert tried(bench) == [DEFAULT_KEY, "Br=64;Bc=64;split=even/4"]
+
+
+def test_no_plan_is_tried_twice(bench: Bench, problem: AttentionProblem) -> None:
+    bench.sweep(trials=60).run([problem])
+    assert len(tried(bench)) == len(set(tried(bench))) == 60
+
+
+def test_the_best_plan_is_published_with_its_evidence(bench: Bench, problem: AttentionProblem) -> None:
+    report = bench.sweep(trials=30).run([problem])
+    times = {t.plan.key: t.outcome.timing.time_us for t in bench.store.recorded if isinstance(t.outcome, Timed)}
+    [best] = bench.store.published
+    assert best.timing.time_us == min(times.values()) == times[best.plan.key]
+    assert best.default_time_us == times[DEFAULT_KEY]
+    assert (best.device, best.target, best.fingerprint, best.sweep) == ("Chip", "emulated:Chip", "f1", "sweep-1")
+    assert (best.trials, best.error) == (30, 5e-4)
+    assert report.results[0].best == best
+    assert report.results[0].published
+
+
+def test_finds_a_better_plan_than_the_default(bench: Bench, problem: AttentionProblem) -> None:
+    [result] = bench.sweep(trials=40).run([problem]).results
+    assert result.best is not None
+    assert (result.best.speedup_over_default or 0) > 1.2
+
+
+def test_tries_everything_where_everything_fits_in_the_budget(bench: Bench) -> None:
+    """32 x 32: Br and Bc are 16 or 32; two K/V buffers or one. Formula: one block of all is best."""
+    problem = AttentionProblem.of((1, 1, 32, 32, 16))
+    [result] = bench.sweep(trials=None).run([problem]).results
+    assert sorted(tried(bench)) == sorted(
+        TilingPlan(Br, Bc, CoreSplit("even", 32 // Br), buffers).key
+        for Br in (16, 32)
+        for Bc in (16, 32)
+        for buffers in (False, True)
+    )
+    assert result.best is not None
+    assert (result.best.plan.Bc, result.best.plan.double_buffer) == (32, True)
+
+
+def test_a_finished_sweep_run_again_tries_nothing(bench: Bench, problem: AttentionProblem) -> None:
+    bench.sweep(trials=15).run([problem])
+    [again] = bench.sweep(trials=15).run([problem]).results
+    assert len(bench.store.recorded) == 15
+    assert (again.tried, again.published) == (0, False)
+    assert again.best is not None
+    assert sum(again.statuses.values()) == 15
+
+
+def test_more_trials_go_on_from_what_is_known(bench: Bench, problem: AttentionProblem) -> None:
+    bench.sweep(trials=10).run([problem])
+    [result] = bench.sweep(trials=25).run([problem]).results
+    assert len(set(tried(bench))) == len(bench.store.recorded) == 25
+    assert result.tried == 15
+
+
+def test_trials_of_another_fingerprint_are_no_evidence(bench: Bench, problem: AttentionProblem) -> None:
+    bench.sweep(trials=10).run([problem])
+    bench.target.fingerprint = "f2"
+    [result] = bench.sweep(trials=10).run([problem]).results
+    assert result.tried == 10
+
+
+def test_a_named_strategy_is_tried_whatever_else_was(bench: Bench, problem: AttentionProblem) -> None:
+    bench.sweep(trials=10, strategies=("lattice",)).run([problem])
+    [result] = bench.sweep(trials=10, strategies=("wukong",)).run([problem]).results
+    assert result.tried == 1
+    assert tried(bench)[-1] == "Br=64;Bc=64;split=even/4"
+
+
+def test_same_seed_same_trials(problem: AttentionProblem, bench: Bench) -> None:
+    other = type(bench)()
+    bench.sweep(trials=30, seed=3).run([problem])
+    other.sweep(trials=30, seed=3).run([problem])
+    assert tried(bench) == tried(other)
+
+
+def test_a_failing_candidate_is_an_outcome_with_stage_and_reason(bench: Bench, problem: AttentionProblem) -> None:
+    bench.target.fails_at = {"compile": DEFAULT_KEY, "time": "Br=64;Bc=64;split=even/4"}
+    [result] = bench.sweep(trials=80).run([problem]).results
+    found = outcomes(bench)
+    assert found[DEFAULT_KEY] == Failed("compile", "the assembler gave up")
+    assert found["Br=64;Bc=64;split=even/4"] == Failed("run", "the device was lost")
+    assert any(isinstance(outcome, Rejected) and "UB needs" in outcome.reason for outcome in found.values())
+    assert result.statuses["failed"] == 2
+    assert sum(result.statuses.values()) == 80
+    assert result.best is not None
+    assert result.best.default_time_us is None
+
+
+def test_a_plan_that_does_not_fit_rules_out_larger_ones(bench: Bench, problem: AttentionProblem) -> None:
+    bench.sweep(trials=200).run([problem])
+    rejected: list[TilingPlan] = []
+    for trial in bench.store.recorded[2:]:
+        larger = [p for p in rejected if trial.plan.Br >= p.Br and trial.plan.Bc >= p.Bc]
+        assert [p for p in larger if trial.plan.double_buffer >= p.double_buffer] == []
+        if isinstance(trial.outcome, Rejected):
+            rejected.append(trial.plan)
+    assert rejected
+
+
+def test_any_other_error_flies_and_what_was_found_is_published(bench: Bench, problem: AttentionProblem) -> None:
+    class Broken:
+        """A candidate that reveals a bug of ours."""
+
+        def run(self, problem: AttentionProblem, plan: TilingPlan) -> Outcome:
+            if len(bench.store.recorded) == 5:
+                raise ZeroDivisionError
+            return InProcess(bench.target, bench.verify).run(problem, plan)
+
+    with pytest.raises(ZeroDivisionError):
+        bench.sweep(executor=Broken()).run([problem])
+    assert len(bench.store.published) == 1
+
+
+def interrupted_after(bench: Bench, trials: int) -> InProcess:
+    def verify(*_: object) -> float:
+        if len(bench.store.recorded) == trials:
+            raise KeyboardInterrupt
+        return 5e-4
+
+    return InProcess(bench.target, verify)
+
+
+def test_ctrl_c_keeps_what_was_found_and_the_same_sweep_goes_on(bench: Bench, problem: AttentionProblem) -> None:
+    other_problem = AttentionProblem.of((1, 1, 64, 64, 64))
+    report = bench.sweep(trials=12, executor=interrupted_after(bench, 7)).run([problem, other_problem])
+    assert report.interrupted
+    assert [result.problem for result in report.results] == [problem]
+    assert len(bench.store.recorded) == 7
+    assert len(bench.store.published) == 1
+    report = bench.sweep(trials=12).run([problem, other_problem])
+    assert not report.interrupted
+    assert report.results[0].tried == 5
+    assert len(set(tried(bench)[:12])) == 12
+
+
+def test_a_time_limit_is_shared_by_the_problems(bench: Bench) -> None:
+    """10 s in all, 1 s a trial: 5 s for the first; the second gets what is left."""
+    problems = [AttentionProblem.of((1, 1, n, n, 64)) for n in (512, 1024)]
+    bench.seconds_per_trial = 1.0
+    first, second = bench.sweep(trials=None, seconds=10.0).run(problems).results
+    rejected = [sum(isinstance(t.outcome, Rejected) for t in bench.store.recorded if t.problem == p) for p in problems]
+    assert first.tried - rejected[0] == 5
+    assert second.tried - rejected[1] == 5
+
+
+def test_events_tell_what_is_done_what_is_best_and_what_is_left(bench: Bench, problem: AttentionProblem) -> None:
+    bench.sweep(trials=4, strategies=("wukong", "lattice")).run([problem])
+    begun, *trials, result = bench.events
+    assert isinstance(begun, Begun)
+    assert (begun.number, begun.total, begun.known) == (1, 1, 0)
+    assert begun.candidates > 100
+    assert isinstance(result, Result)
+    done = [event for event in trials if isinstance(event, Tried)]
+    assert [(event.done, event.planned) for event in done] == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert [event.trial for event in done] == bench.store.recorded
+    assert done[0].best == bench.store.recorded[0]
+    assert done[0].default_time_us == done[-1].default_time_us
+    assert done[-1].seconds_left == 0
+    assert done[0].seconds_left == pytest.approx(3.0)
+
+
+def test_an_unknown_strategy_is_refused_before_anything_is_tried(bench: Bench, problem: AttentionProblem) -> None:
+    with pytest.raises(UnknownName, match="no strategy 'nope'"):
+        bench.sweep(strategies=("nope",)).run([problem])
+    assert bench.store.recorded == []
+
+
+def test_a_store_that_fails_stops_the_sweep(bench: Bench, problem: AttentionProblem) -> None:
+    class FullDisk(MemoryStore):
+        def record(self, trial: Trial) -> bool:
+            raise StoreError("the disk is full")
+
+    bench.store = FullDisk()
+    with pytest.raises(StoreError):
+        bench.sweep().run([problem])
+
+
+def test_no_plan_works(bench: Bench, problem: AttentionProblem) -> None:
+    bench.target.fails_at = {"compile": DEFAULT_KEY}
+    [result] = bench.sweep(strategies=("sparse",)).run([problem]).results
+    assert (result.best, result.published) == (None, False)
+    assert isinstance(result.default, Failed)
+    assert result.to_json()["plan"] is None
+
+
+def test_a_result_in_json(bench: Bench, problem: AttentionProblem) -> None:
+    [result] = bench.sweep(trials=20).run([problem]).results
+    value = result.to_json()
+    assert value["time_us"] == min(
+        trial.outcome.timing.time_us for trial in bench.store.recorded if isinstance(trial.outcome, Timed)
+    )
+    assert value["problem"] == problem.to_json()
+    assert value["kind"] == "emulated"
+    assert value["plan"]["Tr"] == -(-512 // value["plan"]["Br"])
+    assert value["speedup_over_default"] == pytest.approx(value["default_time_us"] / value["time_us"])
+    assert value["new_trials"] == sum(value["trials"].values()) == 20
