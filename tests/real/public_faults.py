@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-import public_kernels
-from fractal import unpack
-from public_cases import TRIANGLE, Case, Inputs, inputs, relative_error, truth
-from public_kernels import UNLIMITED, Options
 
 from autotune.kernels.flash_attention import reference
 from autotune.problem import AttentionProblem
+from tests.real import public_kernels
+from tests.real.fractal import unpack
+from tests.real.public_cases import TRIANGLE, Case, Inputs, inputs, relative_error, truth
+from tests.real.public_kernels import UNLIMITED, Options
 
 
 class Shown(NamedTuple):

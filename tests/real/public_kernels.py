@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from fractal import pack, unpack
-from public_cases import Case, Inputs
 
 from autotune.kernels import davinci
+from tests.real.fractal import pack, unpack
+from tests.real.public_cases import Case, Inputs
 
 davinci.install()
 

@@ -8,7 +8,8 @@ accumulated and rescaled in fp32 and rounded to fp16 once, after a multiplicatio
 from __future__ import annotations
 
 import numpy as np
-from public_cases import Case, Inputs, as_the_kernel_drops
+
+from tests.real.public_cases import Case, Inputs, as_the_kernel_drops
 
 half, single = np.float16, np.float32
 

@@ -1,7 +1,8 @@
 """The layout helpers against the definition of the layout."""
 
 import numpy as np
-from fractal import pack, unpack
+
+from tests.real.fractal import pack, unpack
 
 
 def test_element_by_element():

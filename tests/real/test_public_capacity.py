@@ -5,9 +5,10 @@ that does not fit of each row are what a wrong account of live tensors gets wron
 """
 
 import numpy as np
-import public_kernels
 import pytest
-from public_cases import Case, Inputs
+
+from tests.real import public_kernels
+from tests.real.public_cases import Case, Inputs
 
 UB_KIB = 256
 FITS = {

@@ -1,11 +1,12 @@
 """Where the public kernels are wrong by themselves, the emulated core shows their wrong result and hides nothing."""
 
 import numpy as np
-import public_kernels
 import pytest
-from public_cases import Case, inputs
-from public_faults import FAULTS
-from public_kernels import Options
+
+from tests.real import public_kernels
+from tests.real.public_cases import Case, inputs
+from tests.real.public_faults import FAULTS
+from tests.real.public_kernels import Options
 
 VISIBLE = 0.03
 """Relative L2 from the definition, at least: ten times what rounding alone explains."""

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import numpy as np
-import public_kernels
 import pytest
-import rounding_model
-from public_cases import BACKWARD, BOTH, FORWARD, Case, inputs, relative_error, truth
+
+from tests.real import public_kernels, rounding_model
+from tests.real.public_cases import BACKWARD, BOTH, FORWARD, Case, inputs, relative_error, truth
 
 FORWARD_TOLERANCE, GRADIENT_TOLERANCE = 2e-3, 4e-3
 """Relative L2 against float64."""

@@ -8,11 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import public_kernels
 import pytest
 import uvicorn
-from fractal import pack, unpack
-from public_kernels import TilingStrategy, flash_attention, set_current_compile_soc_info
 
 from autotune import client
 from autotune.db.store import Store
@@ -26,6 +23,9 @@ from autotune.plan import CoreSplit, TilingPlan
 from autotune.problem import AttentionProblem
 from autotune.service.app import create_app
 from autotune.service.device import Device
+from tests.real import public_kernels
+from tests.real.fractal import pack, unpack
+from tests.real.public_kernels import TilingStrategy, flash_attention, set_current_compile_soc_info
 
 PROBLEM = AttentionProblem.of((1, 2, 512, 512, 64))
 SERVED = TilingPlan(64, 256, CoreSplit("even", 16), strategy="lattice")
