@@ -59,7 +59,7 @@ def test_the_client_loads_nothing_of_ours() -> None:
 
 
 def test_what_a_kernel_build_imports_runs_on_python_3_8() -> None:
-    vermin = [Path(sys.executable).with_name("vermin"), "--quiet", "--violations", "--target=3.8-", *PYTHON_3_8]
+    vermin = [str(Path(sys.executable).with_name("vermin")), "--quiet", "--violations", "--target=3.8-", *PYTHON_3_8]
     result = subprocess.run(vermin, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (result.returncode, result.stdout) == (0, "")
 
