@@ -2,7 +2,7 @@
 
 python benchmarks/emulator.py [--quick] [--json]      exit code 1 where a bar is missed
 
-The kernel is the forward of the PyPI package flash-attention 1.0.0, unmodified: N = 1024, D = 64, one head, its strategy
+The kernel is the forward of the PyPI package flash-attention 1.0.0, unmodified: N = 1024, D = 64, one head, strategy
 ``sparse``. Plain float32 attention in numpy is timed in turn with it, so that both see the same machine.
 """
 

@@ -23,7 +23,6 @@ from autotune.plan import CoreSplit, TilingPlan
 from autotune.problem import AttentionProblem
 from autotune.service.app import create_app
 from autotune.service.device import Device
-from tests.real import public_kernels
 from tests.real.fractal import pack, unpack
 from tests.real.public_kernels import TilingStrategy, flash_attention, set_current_compile_soc_info
 
@@ -77,4 +76,4 @@ def test_the_built_kernel_uses_the_served_blocks_and_is_right(url: str) -> None:
 
 def test_the_default_would_have_been_another_tiling() -> None:
     """Else the test above could pass without anything being served."""
-    assert public_kernels.TilingStrategy.from_strategy_name("sparse")(512, 512, 64).tiling().Bc != SERVED.Bc
+    assert TilingStrategy.from_strategy_name("sparse")(512, 512, 64).tiling().Bc != SERVED.Bc

@@ -3,5 +3,5 @@
 from tests.real import table
 
 
-def test_the_page_lists_every_case():
+def test_the_page_lists_every_case() -> None:
     assert table.missing() == []
