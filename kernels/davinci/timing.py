@@ -101,7 +101,7 @@ class Walk:
         split = next((i for i, s in enumerate(body) if isinstance(s, Loop) and s.block_num > 1), len(body))
         first, registers = self.new_core(), [0] * self.program.registers
         returned = self.block(body[:split])(first, registers)
-        rest = self.turn(body[split:]) if self.remember else self.block(body[split:])
+        rest = self.block(body[split:])
         cores = []
         for index in range(self.program.block_num) if indices is None else indices:
             core, own = first.copy(), list(registers)
