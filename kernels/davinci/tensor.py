@@ -16,6 +16,7 @@ from autotune.kernels.davinci.expr import (
     as_value,
     condition,
     describe,
+    describe_shape,
     is_float,
 )
 from autotune.kernels.davinci.memory import GM, SIZES, UB, Buffer
@@ -134,7 +135,7 @@ class Tensor:
         return product(self._shape)
 
     def __repr__(self) -> str:
-        return f"{self.name}{list(map(describe, self._shape))} {self.dtype} in {self.scope}"
+        return f"{self.name}{describe_shape(self._shape)} {self.dtype} in {self.scope}"
 
     def strides(self) -> tuple[Value, ...]:
         """Strides in elements."""
@@ -235,7 +236,7 @@ class Tensor:
         if not self.contiguous():
             raise ShapeError(f"{self.name}: a strided view cannot be reshaped")
         if not _same(product(shape), self.size):
-            raise ShapeError(f"{self.name}: {describe(self.size)} elements do not make {list(map(describe, shape))}")
+            raise ShapeError(f"{self.name}: {describe(self.size)} elements do not make {describe_shape(shape)}")
         return Tensor(self._recorder, self.buffer, self.dtype, shape, self._offset)
 
     def flatten(self) -> Tensor:
