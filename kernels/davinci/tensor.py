@@ -326,7 +326,7 @@ class Scalar(Symbolic):
             source = value if src_offset is None else value[src_offset]
             if source.scope not in (UB, GM):
                 raise ScopeError(f"Scalar {self.name} reads UB, not {source.name} in {source.scope}")
-            taken: Value | Access = source.pattern((1,), (1,))
+            taken: Value | Access = self._loaded_from(source)
         else:
             taken = as_value(value)
             if isinstance(taken, (int, float)):
@@ -334,3 +334,11 @@ class Scalar(Symbolic):
             elif self.dtype == "float16" and not isinstance(value, Scalar):
                 raise DataTypeError(f"float16 Scalar {self.name} cannot take an Expr on any product")
         recorder.emit(SetScalar(self.slot, self.dtype, taken, recorder.where()))
+
+    def _loaded_from(self, source: Tensor) -> Access:
+        """One element. A whole Scalar takes the bits of a float element of its size, as vcmax leaves its index."""
+        access = source.pattern((1,), (1,))
+        if source.dtype in FLOATS and self.dtype not in FLOATS and SIZES[source.dtype] == SIZES[self.dtype]:
+            source.buffer.reinterpreted = True
+            access.dtype = self.dtype
+        return access

@@ -103,7 +103,7 @@ def test_what_does_not_fit_becomes_the_limit(target: str, values_: list[float], 
     source[:5] = values_
     kernel = Kernel()
     src, dst = kernel.filled(source), kernel.local(target, (16,))
-    kernel.tik.vec_dup(16 if target == "float16" else 16, dst, 0, 1, 8)
+    kernel.tik.vec_dup(16, dst, 0, 1, 8)
     kernel.tik.vec_conv(8, "round" if target == "int32" else "none", dst, src, 1, 8, 8)
     kernel.shown(dst)
     np.testing.assert_array_equal(kernel.run()[0][:5], np.array(expected, target))

@@ -161,7 +161,8 @@ def test_vec_reduce_max_and_min_give_a_value_and_the_bits_of_its_place(
     np.testing.assert_array_equal(kernel.run()[0], expected)
 
 
-def test_an_index_is_read_through_another_view_of_its_tensor() -> None:
+@pytest.mark.parametrize("reinterpreted", [False, True])
+def test_an_index_is_read_as_the_bits_of_its_element(reinterpreted: bool) -> None:
     source = np.zeros(128, np.float16)
     source[77] = 5
     kernel = Kernel()
@@ -169,7 +170,7 @@ def test_an_index_is_read_through_another_view_of_its_tensor() -> None:
     kernel.tik.vcmax(128, dst, src, 1, 1, 1, 8)
     found = kernel.filled(np.zeros(8, np.int32))
     index = kernel.tik.Scalar("uint16")
-    index.set_as(dst.reinterpret_cast_to("uint16")[1])
+    index.set_as((dst.reinterpret_cast_to("uint16") if reinterpreted else dst)[1])
     found[0].set_as(index + 0)
     kernel.shown(found)
     assert kernel.run()[0][0] == 77
