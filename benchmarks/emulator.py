@@ -2,7 +2,7 @@
 
 python benchmarks/emulator.py [--quick] [--json]      exit code 1 where a bar is missed
 
-The kernel is the forward of the PyPI package flash-attention 1.0.0, unmodified: N = 1024, D = 64, one head, its strategy
+The kernel is the forward of the PyPI package flash-attention 1.0.0, unmodified: N = 1024, D = 64, one head, strategy
 ``sparse``. Plain float32 attention in numpy is timed in turn with it, so that both see the same machine.
 """
 
@@ -20,11 +20,12 @@ from typing import Any
 
 for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
     os.environ[name] = "1"
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "real"))
+sys.path.append(str(Path(__file__).parents[1]))
 
 import numpy as np
-import public_kernels
-from public_cases import Case, inputs, relative_error, truth
+
+from tests.real import public_kernels
+from tests.real.public_cases import Case, inputs, relative_error, truth
 
 CASE = Case((1, 1, 1024, 1024, 64))
 BARS = {"forward_build_and_run_seconds": 0.15, "relative_error_of_o": 2e-3}

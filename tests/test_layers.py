@@ -19,7 +19,7 @@ OFFENCES = {
     "sweep is handed its target and its store": ("sweep.py", "autotune.db.store"),
     "optuna belongs to search": ("strategies/lattice.py", "optuna"),
     "SQL belongs to db": ("service/app.py", "sqlalchemy"),
-    "HTTP belongs to service": ("db/store.py", "pydantic"),
+    "HTTP belongs to service and the server that runs it": ("db/store.py", "pydantic"),
     "the terminal and the server's loop belong to cli": ("service/ladder.py", "rich"),
     "numpy stays where arrays are": ("client.py", "numpy"),
     "TIK belongs to our kernels": ("service/device.py", "tbe.tik"),

@@ -59,7 +59,7 @@ def test_the_client_loads_nothing_of_ours() -> None:
 
 
 def test_what_a_kernel_build_imports_runs_on_python_3_8() -> None:
-    vermin = [Path(sys.executable).with_name("vermin"), "--quiet", "--violations", "--target=3.8-", *PYTHON_3_8]
+    vermin = [str(Path(sys.executable).with_name("vermin")), "--quiet", "--violations", "--target=3.8-", *PYTHON_3_8]
     result = subprocess.run(vermin, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (result.returncode, result.stdout) == (0, "")
 
@@ -71,9 +71,10 @@ def test_a_script_is_executable_and_bash_can_read_it(path: str) -> None:
 
 
 def test_the_wheel_holds_the_linked_folders_under_the_one_name(tmp_path: Path) -> None:
-    for path in ("autotune", *LINKED, "pyproject.toml", "README.md", "LICENSE"):
-        copy = shutil.copytree if (ROOT / path).is_dir() else shutil.copy
-        copy(ROOT / path, tmp_path / path, **({"symlinks": True} if copy is shutil.copytree else {}))
+    for folder in ("autotune", *LINKED):
+        shutil.copytree(ROOT / folder, tmp_path / folder, symlinks=True)
+    for file in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / file, tmp_path)
     build = "from setuptools.build_meta import build_wheel; print(build_wheel('.'))"
     wheel = python("-c", build, folder=tmp_path).stdout.splitlines()[-1]
     held = set(ZipFile(tmp_path / wheel).namelist())

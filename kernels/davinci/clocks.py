@@ -57,7 +57,7 @@ class Core:
 
     def copy(self) -> Core:
         """An independent core in the same state."""
-        other = Core(self.profile)
+        other = type(self)(self.profile)
         other.now, other.free, other.queues = self.now, list(self.free), [list(queue) for queue in self.queues]
         other.written, other.read = dict(self.written), {key: dict(ends) for key, ends in self.read.items()}
         other.vector_written, other.vector_read = set(self.vector_written), set(self.vector_read)

@@ -11,7 +11,7 @@ from typing import Any
 from autotune.kernels.davinci.checks import check, check_types
 from autotune.kernels.davinci.errors import DataTypeError, RangeError, ScopeError
 from autotune.kernels.davinci.expr import Value
-from autotune.kernels.davinci.lanes import Lanes
+from autotune.kernels.davinci.lanes import Lanes, all_one
 from autotune.kernels.davinci.memory import REG, SIZES, UB, Buffer
 from autotune.kernels.davinci.program import Access
 from autotune.kernels.davinci.reduce import Reductions
@@ -78,7 +78,7 @@ class Comparisons(Reductions):
         register = self._register()
         self.in_scope(row, (UB,), src0, src1)
         check_types(VECTOR_ROWS[row], self.program.soc, ("uint8", src0.dtype, src1.dtype))
-        lanes = Lanes(self, mask, {src0.dtype})
+        lanes = Lanes(self, mask, {src0.dtype}, all_one(strides))
         sources = []
         for tensor, stride in zip((src0, src1), strides):
             self.aligned(tensor)
@@ -93,7 +93,7 @@ class Comparisons(Reductions):
     ) -> None:  # fmt: skip
         """Records a comparison of whole repeats into a tensor of bits."""
         check(VECTOR_ROWS[row], self.program.soc, dst, src0, src1)
-        lanes = Lanes(self, None, {src0.dtype})
+        lanes = Lanes(self, None, {src0.dtype}, all_one(block_strides))
         repeat = self.number("repeat_times", repeat_times, 1, 255)
         self.aligned(dst)
         sources = []
@@ -139,7 +139,7 @@ class Comparisons(Reductions):
         self.in_scope("vsel", (UB,), *tensors)
         bits_dtype = "uint8" if isinstance(sel, CmpMask) else sel.dtype
         check_types(row, soc, (dst.dtype, bits_dtype, src0.dtype, dst.dtype if mode == 1 else src1.dtype))
-        lanes = Lanes(self, mask, {dst.dtype})
+        lanes = Lanes(self, mask, {dst.dtype}, all_one((dst_blk_stride, src0_blk_stride, src1_blk_stride)))
         repeat = self.number("repeat_times", repeat_times, 1, 255)
         blocks, repeats = (dst_blk_stride, src0_blk_stride, src1_blk_stride), (
             dst_rep_stride, src0_rep_stride, src1_rep_stride
@@ -154,7 +154,7 @@ class Comparisons(Reductions):
         self.emit_lanes(row, (accesses[0],), (chosen, *accesses[1:]), scalar, lanes)
 
     def _selector(self, sel: Tensor | CmpMask, lanes: Lanes, repeat: Value, step: int) -> Access:
-        shape, strides = (repeat, lanes.count // 8), (step, 1)
+        shape, strides = (repeat, (lanes.count + 7) // 8), (step, 1)
         if isinstance(sel, CmpMask):
             return sel.bits.pattern(shape, (0, 1))
         if sel.scope != UB:

@@ -104,7 +104,7 @@ class Conversions(Vector):
         steps = (dst_rep_stride, src_rep_stride)
         if name in WORK_TIMES:
             self._check_work(
-                name, Lanes(self, mask, {src.dtype}).active, src, work_tensor, repeat_times, src_rep_stride
+                name, Lanes(self, mask, {src.dtype}, dense=True).active, src, work_tensor, repeat_times, src_rep_stride
             )
         self.elementwise(VECTOR_ROWS[name], mask, dst, (src,), repeat_times, (1, 1), steps)
 

@@ -169,9 +169,15 @@ def _repeated(instruction: Instruction, shapes: Shapes, chip: Chip, atomic: bool
     row, widest = instruction.row, max(shapes, key=prod)
     repeats = widest[0] if not row.name.startswith("vnchwconv") else shapes[0][0]
     cycles = repeats * _slope(instruction, chip.numbers)
-    if instruction.mask is not None and repeats:
+    partial = instruction.mask is not None or prod(widest[1:]) % _block(instruction)
+    if partial and repeats:
         cycles += chip.numbers["vector_partial_mask"]
     return Work(max(chip.numbers["vector_least"], ceil(cycles)))
+
+
+def _block(instruction: Instruction) -> int:
+    """Lanes of a 32-byte block of the narrowest operand."""
+    return 32 // min(SIZES[access.dtype] for access in (*instruction.outputs, *instruction.inputs))
 
 
 def _slope(instruction: Instruction, numbers: Profile) -> float:

@@ -72,20 +72,25 @@ def _in_turn(instruction: Instruction, apply: Apply) -> Apply:
         return apply
     pairs = enumerate(instruction.inputs)
     shared = [i for i, access in pairs if access.buffer is output.buffer and not same_place(access, output)]
-    step = output.strides[0]
-    if not shared and isinstance(step, int) and step:
+    numbers = (*output.shape, *output.strides)
+    if not shared and all(isinstance(n, int) for n in numbers) and _apart(output.shape, output.strides, 1):
         return apply
 
     def apply_in_turn(r: Registers, places: Sequence[Array], values: Sequence[Any]) -> None:
         place = places[0]
-        apart = place.strides[0] and not any(np.may_share_memory(place, values[i]) for i in shared)
-        if apart or len(place) == 1:
+        alone = not any(np.may_share_memory(place, values[i]) for i in shared)
+        if len(place) == 1 or (alone and _apart(place.shape, place.strides, place.itemsize)):
             apply(r, places, values)
             return
         for i in range(len(place)):
             apply(r, (place[i : i + 1],), [*(value[i : i + 1] for value in values[:arrays]), *values[arrays:]])
 
     return apply_in_turn
+
+
+def _apart(shape: Sequence[int], strides: Sequence[int], item: int) -> bool:
+    """Whether each repeat ends before the next begins."""
+    return strides[0] >= item + sum((size - 1) * stride for size, stride in zip(shape[1:], strides[1:]))
 
 
 def element_reader(access: Access, statement: SetScalar) -> Evaluator:

@@ -35,7 +35,7 @@ SHORTEST = 4
 class ElementCopies:
     """b[to[i]] = a[origin[i]], through one register each."""
 
-    __slots__ = ("loads", "origin", "slots", "source", "stores", "target", "to")
+    __slots__ = ("loads", "origin", "slots", "source", "stores", "target", "to", "where")
 
     def __init__(self, pairs: list[tuple[SetScalar, Instruction]]) -> None:
         self.loads: list[Access] = [load.value for load, _ in pairs]
@@ -44,6 +44,7 @@ class ElementCopies:
         self.origin = np.array([access.offset for access in self.loads])
         self.to = np.array([access.offset for access in self.stores])
         self.slots = [load.slot for load, _ in pairs]
+        self.where = pairs[0][0].where
 
     def step(self) -> Callable[[Registers], None]:
         """As a function of the registers; an index out of range raises IndexError."""

@@ -111,8 +111,8 @@ class Linker:
         """One statement as a function."""
         if isinstance(statement, ElementCopies):
             return statement.step()
-        link: Callable[[Linker, Any], Step] = _LINKS[type(statement)]
-        return link(self, statement)
+        link: Callable[[Any], Step] = getattr(self, _LINKS[type(statement)])
+        return link(statement)
 
     def leave(self, statement: Leave) -> Step:
         """tik_break, tik_continue, tik_return."""
@@ -225,15 +225,16 @@ class Linker:
         return step
 
 
-_LINKS: dict[type, Callable[[Linker, Any], Step]] = {
-    Leave: Linker.leave,
-    Declare: Linker.declare,
-    Loop: Linker.loop,
-    Branch: Linker.branch,
-    SetScalar: Linker.set_scalar,
-    Instruction: Linker.instruction,
-    Print: Linker.show,
+_LINKS = {
+    Leave: "leave",
+    Declare: "declare",
+    Loop: "loop",
+    Branch: "branch",
+    SetScalar: "set_scalar",
+    Instruction: "instruction",
+    Print: "show",
 }
+"""Statements to the methods that link them, which a subclass may have its own of."""
 
 
 def _empty(places: Sequence[Any], operands: Sequence[Any]) -> bool:

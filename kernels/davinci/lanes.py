@@ -28,12 +28,14 @@ COUNTER_CHIPS = (M200, C220)
 class Lanes:
     """Which elements of a repeat are active, and how to address them for operands of different element sizes.
 
-    active: lanes up to the last active one. count: lanes covered, in whole blocks of the narrowest element. coarse,
-    fine: elements a block of the narrowest and of the widest type. mask: None where all covered lanes are active, else
-    a bool array, the symbolic number of lanes, or symbolic Words. A mask of None is all lanes.
+    active: lanes up to the last active one. dense: blocks lie one behind the other in every operand, so that just the
+    active lanes are addressed. count: lanes covered, else in whole blocks of the narrowest element. coarse, fine:
+    elements a block of the narrowest and of the widest type. mask: None where all covered lanes are active, else a
+    bool array, the symbolic number of lanes, or symbolic Words. A mask argument of None is all lanes.
     """
 
-    def __init__(self, recorder: Recorder, mask: Any, dtypes: Iterable[str]) -> None:
+    def __init__(self, recorder: Recorder, mask: Any, dtypes: Iterable[str], dense: bool = False) -> None:
+        self.dense = dense
         sizes = [SIZES[dtype] for dtype in dtypes]
         self.coarse, self.fine = BLOCK // min(sizes), BLOCK // max(sizes)
         self.most = REPEAT // max(sizes)
@@ -44,6 +46,8 @@ class Lanes:
             return
         self.active = self.most if mask is None else recorder.number("mask", mask, 1, self.most)
         self.count = self._covered()
+        if dense:
+            return
         if isinstance(self.active, Expr):
             self.mask = self.active
         elif self.active != self.count:
@@ -67,10 +71,13 @@ class Lanes:
         self.mask = None if lanes.all() else lanes
 
     def _covered(self) -> Value:
-        return (self.active + self.coarse - 1) // self.coarse * self.coarse
+        return self.active if self.dense else (self.active + self.coarse - 1) // self.coarse * self.coarse
 
     def shape(self, repeat: Value = 1) -> tuple[Value, ...]:
-        """(repeats, blocks, elements a block), with the block cut in parts where operand sizes differ."""
+        """(repeats, lanes) where dense, else (repeats, blocks, elements a block), with the block cut in parts where
+        operand sizes differ."""
+        if self.dense:
+            return (repeat, self.active)
         blocks = self.count // self.coarse
         if self.coarse == self.fine:
             return (repeat, blocks, self.coarse)
@@ -82,6 +89,8 @@ class Lanes:
         """The elements an operand contributes, from its repeat ``skip`` on; strides in 32-byte blocks."""
         per_block = BLOCK // SIZES[tensor.dtype]
         step = repeat_stride * per_block
+        if self.dense:
+            return tensor.pattern((repeat, self.active), (step, 1), skip * step)
         if self.coarse == self.fine:
             return tensor.pattern(self.shape(repeat), (step, block_stride * per_block, 1), skip * step)
         part = self.fine if per_block == self.coarse else block_stride * per_block
@@ -98,17 +107,24 @@ class Turn:
     skip: Value = 0
 
 
-def turns(recorder: Recorder, mask: Any, dtypes: Iterable[str], repeat_times: Any, mask_mode: str) -> list[Turn]:
+def all_one(block_strides: Iterable[Any]) -> bool:
+    """Whether blocks lie one behind the other in every operand."""
+    return all(isinstance(stride, int) and stride == 1 for stride in block_strides)
+
+
+def turns(
+    recorder: Recorder, mask: Any, dtypes: Iterable[str], repeat_times: Any, mask_mode: str, dense: bool
+) -> list[Turn]:
     """What a vector call executes: one turn, or in counter mode its whole repeats and then its last one."""
     if mask_mode not in ("normal", "counter"):
         raise RangeError(f"mask_mode is {mask_mode!r}; it is 'normal' or 'counter'")
     if mask_mode == "normal" or recorder.program.soc.arch not in COUNTER_CHIPS:
-        return [Turn(Lanes(recorder, mask, dtypes), recorder.number("repeat_times", repeat_times, 1, 255))]
-    whole = Lanes(recorder, None, dtypes)
+        return [Turn(Lanes(recorder, mask, dtypes, dense), recorder.number("repeat_times", repeat_times, 1, 255))]
+    whole = Lanes(recorder, None, dtypes, dense)
     total = recorder.number("mask", mask, 1, (1 << 32) - 1)
     repeats, rest = total // whole.most, total % whole.most
     executed = [Turn(whole, repeats)] if isinstance(repeats, Expr) or repeats else []
     if isinstance(rest, Expr) or rest:
         last = applied("min", min, (rest, 1), "int64")
-        executed.append(Turn(Lanes(recorder, rest, dtypes), last, repeats))
+        executed.append(Turn(Lanes(recorder, rest, dtypes, dense), last, repeats))
     return executed

@@ -123,6 +123,7 @@ def compare_masked(operation: Compute) -> Compute:
 def select(bits: Array, a: Array, b: Any) -> Array:
     """a where the lane's bit is 1, else b."""
     chosen = np.unpackbits(np.ascontiguousarray(bits), axis=1, bitorder="little").astype(bool)
+    chosen = chosen[:, : a[0].size]
     return np.where(chosen.reshape(a.shape), wide(a), wide(b) if isinstance(b, np.ndarray) else b)
 
 

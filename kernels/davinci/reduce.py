@@ -8,7 +8,7 @@ from typing import Any
 from autotune.kernels.davinci.checks import check, no_stride_unit
 from autotune.kernels.davinci.convert import Conversions
 from autotune.kernels.davinci.errors import NotEmulated
-from autotune.kernels.davinci.lanes import Lanes
+from autotune.kernels.davinci.lanes import Lanes, all_one
 from autotune.kernels.davinci.memory import BLOCK, SIZES
 from autotune.kernels.davinci.rows_vector import VECTOR_ROWS
 from autotune.kernels.davinci.tensor import Tensor
@@ -72,13 +72,14 @@ class Reductions(Conversions):
         that a block (vcg*, vcpadd) or a repeat gives.
         """
         check(VECTOR_ROWS[row], self.program.soc, dst, src)
-        lanes = Lanes(self, mask, {src.dtype})
+        whole = row in ("vcadd", "vcmax", "vcmin")
+        lanes = Lanes(self, mask, {src.dtype}, whole and all_one(strides[1:2]))
         repeat = self.number("repeat_times", repeat_times, 1, 255)
         blocks = self.number("block stride", strides[1], 0, 65535)
         self.aligned(src)
         source = lanes.access(src, repeat, blocks, self.number("repeat stride", strides[2], 0, 65535))
         step = self.number("dst_rep_stride", strides[0], 0, 65535) * unit
-        if row in ("vcadd", "vcmax", "vcmin"):
+        if whole:
             target = dst.pattern((repeat, results), (step, 1))
         else:
             target = dst.pattern((repeat, lanes.count // lanes.coarse, results), (step, results, 1))
@@ -109,7 +110,7 @@ class Reductions(Conversions):
     ) -> None:  # fmt: skip
         """Records a reduction of all repeats to dst[0], with its index to dst[1]. ``work_tensor`` is not written."""
         check(VECTOR_ROWS[row], self.program.soc, dst, src)
-        lanes = Lanes(self, mask, {src.dtype})
+        lanes = Lanes(self, mask, {src.dtype}, dense=True)
         repeat = self.number("repeat_times", repeat_times, 1, 4095)
         self.aligned(src)
         source = lanes.access(src, repeat, 1, self.number("src_rep_stride", src_rep_stride, 0, 65535))

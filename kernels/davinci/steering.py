@@ -69,12 +69,11 @@ class Facts:
 
 @dataclass(frozen=True)
 class Steering:
-    """outcomes: numbers that are fixed once the block is entered. slots: registers that decide the others, together
-    with the stored whole numbers where ``memory`` says so. assigned: steering registers that the block sets.
-    stores: whether it stores whole numbers. registers: all that ``now`` looks at."""
+    """outcomes: numbers that are fixed once the block is entered, and decide its course together with what the block
+    does itself; with the stored whole numbers where ``memory`` says so. assigned: steering registers that the block
+    sets. stores: whether it stores whole numbers. registers: all that the outcomes look at."""
 
     outcomes: tuple[Outcome, ...]
-    slots: tuple[int, ...]
     memory: bool
     assigned: tuple[int, ...]
     stores: bool
@@ -84,7 +83,6 @@ class Steering:
     def now(self, core: Core, r: Registers) -> tuple[Any, ...]:
         """What steers the block, at its entry."""
         values = [outcome(core, r) for outcome in self.outcomes]
-        values += [r[slot] for slot in self.slots]
         if self.memory:
             values.append(core.stored)
         return tuple(values)
@@ -108,42 +106,35 @@ class Course:
         self._relevant = relevant
 
     def steering(self, block: Block) -> Steering:
-        """What decides the course of a block. A number is taken by its outcome where the block does not change it on
-        the way, else by the registers that it starts from."""
+        """What decides the course of a block: of every number that does, the parts that the block does not change."""
         facts = self._facts.get(id(block)) or self._of(block)
-        assigned, outcomes, slots, memory = facts.assigned, {}, {ATOMIC_REGISTER}, False
-        looked_at: set[int] = set()
-        for decision in facts.decisions.values():
-            if decision.registers & assigned:
-                slots |= decision.registers - assigned
-            else:
-                outcomes[decision.text] = _evaluated(decision.value)
-                looked_at |= decision.registers
+        assigned, memory = facts.assigned, False
+        outcomes: dict[Any, Outcome] = {ATOMIC_REGISTER: lambda core, r: r[ATOMIC_REGISTER]}
+        looked_at = {ATOMIC_REGISTER}
+        numbers: list[Value] = [decision.value for decision in facts.decisions.values()]
         for assignment in facts.assignments:
-            source = assignment.source
-            if assignment.slot not in self._relevant or (source is None and assignment.buffer is None):
+            if assignment.slot not in self._relevant:
                 continue
-            used = source.registers if source is not None else frozenset()
-            loads = assignment.buffer is not None
-            if used & assigned or (loads and facts.stores):
-                slots |= used - assigned
-                memory |= loads
-            elif assignment.buffer is not None:
-                place = assignment.place
-                outcomes[id(assignment.buffer), _text(place)] = _loaded(id(assignment.buffer), place)
+            used = assignment.source.registers if assignment.source is not None else frozenset()
+            if assignment.buffer is None or used & assigned or facts.stores:
+                numbers.append(assignment.source.value if assignment.source is not None else 0)
+                memory |= assignment.buffer is not None
+            else:
+                place, buffer = assignment.place, id(assignment.buffer)
+                outcomes[buffer, _text(place)] = _loaded(buffer, place)
                 looked_at |= used
-            elif source is not None:
-                outcomes[source.text] = _evaluated(source.value)
-                looked_at |= used
+        for number in numbers:
+            for part in _fixed_parts(number, assigned):
+                outcomes[_text(part)] = _evaluated(part)
+                looked_at |= _registers(part)
         keys = frozenset([key for buffer in facts.buffers for key in self._regions.all_keys(buffer)])
         return Steering(
             tuple(outcomes.values()),
-            tuple(sorted(slots)),
             memory,
             tuple(sorted(assigned & self._relevant)),
             facts.stores,
             Footprint(tuple(sorted(facts.pipes)), keys),
-            frozenset(looked_at | slots),
+            frozenset(looked_at),
         )
 
     def _of(self, block: Block) -> Facts:
@@ -223,6 +214,25 @@ def _registers(value: Value) -> set[int]:
         else:
             found.update(*map(_registers, atom.operands))
     return found
+
+
+def _fixed_parts(value: Value, assigned: set[int]) -> Iterator[Expr]:
+    """The largest parts of a number that depend on none of the assigned registers."""
+    if not isinstance(value, Expr):
+        return
+    if not _registers(value) & assigned:
+        yield value
+        return
+    for atom, _ in value.terms:
+        if isinstance(atom, Operation):
+            part = Expr(((atom, 1),), 0, atom.dtype)
+            if _registers(part) & assigned:
+                for operand in atom.operands:
+                    yield from _fixed_parts(operand, assigned)
+            else:
+                yield part
+        elif atom.slot not in assigned:
+            yield Expr(((atom, 1),), 0, atom.dtype)
 
 
 def _text(value: Value) -> Any:

@@ -82,6 +82,9 @@ class LoopIndex(Expr):
         return self
 
 
+_WHOLE_AXIS = slice(None)
+
+
 class Tensor:
     """A view of a buffer: ``shape`` and ``strides`` in elements of ``dtype``, first element ``offset``.
 
@@ -164,6 +167,8 @@ class Tensor:
     def __getitem__(self, key: Any) -> Tensor:
         if isinstance(key, tuple):
             return self._subtensor(key)
+        if type(key) is int and key >= 0 and self._strides is None:
+            return Tensor(self._recorder, self.buffer, self.dtype, (1,), self._offset + key)
         if not self.contiguous():
             raise ShapeError(f"{self.name}: one index on a strided view: give one for each of {len(self._shape)} axes")
         start, extent, step = self._bounds(key, self.size)
@@ -176,7 +181,12 @@ class Tensor:
             raise ShapeError(f"{self.name} has {len(self._shape)} axes, the index has {len(key)}")
         offset, shape, strides = self._offset, [], []
         for index, size, stride in zip(key, self._shape, self.strides()):
-            start, extent, step = self._bounds(index, size)
+            if type(index) is int and index >= 0:
+                start, extent, step = index, 1, 1
+            elif type(index) is slice and index == _WHOLE_AXIS:
+                start, extent, step = 0, size, 1
+            else:
+                start, extent, step = self._bounds(index, size)
             offset = offset + start * stride
             shape.append(extent)
             strides.append(stride * step)

@@ -11,7 +11,7 @@ full run exactly.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -66,7 +66,11 @@ def estimate(program: Program, remember: bool = True, profile: Profile = DEFAULT
     remember: whether a loop's turn that was seen before from the same state is looked up; walking every turn gives
     the same cycles.
     """
-    cores = _Walk(program, remember, profile).cores()
+    return summary(program, Walk(program, remember, profile).cores(), profile)
+
+
+def summary(program: Program, cores: Sequence[Core], profile: Profile) -> Estimate:
+    """The estimate that follows from every core's clocks after the whole kernel."""
     cycles = [core.finish() for core in cores]
     slowest = cores[cycles.index(max(cycles))]
     soc = program.soc
@@ -76,8 +80,11 @@ def estimate(program: Program, remember: bool = True, profile: Profile = DEFAULT
     return Estimate(total, time_us, busy, tuple(cycles), costs.version(profile))
 
 
-class _Walk:
-    """Turns statements into functions of a core's clocks, and runs them for every core."""
+class Walk:
+    """Turns statements into functions of a core's clocks, and runs them for every core.
+
+    A subclass can see more of a walk than its times: it keeps that on its own core, and through its own turns.
+    """
 
     def __init__(self, program: Program, remember: bool, profile: Profile) -> None:
         self.program, self.remember, self.profile = program, remember, profile
@@ -85,21 +92,32 @@ class _Walk:
         self.regions = Regions(inside(program.body))
         self.course = Course(program.body, self.regions)
 
-    def cores(self) -> list[Core]:
-        """The clocks of every core after the whole kernel. What stands before the loop over cores is walked once."""
+    def cores(self, indices: Iterable[int] | None = None) -> list[Core]:
+        """The clocks of every core, or of some, after the whole kernel.
+
+        What stands before the loop over cores is walked once.
+        """
         body = self.program.body
         split = next((i for i, s in enumerate(body) if isinstance(s, Loop) and s.block_num > 1), len(body))
-        first, registers = Core(self.profile), [0] * self.program.registers
-        if self.block(body[:split])(first, registers):
-            return [first] * self.program.block_num
-        rest = self.turn(body[split:]) if self.remember else self.block(body[split:])
+        first, registers = self.new_core(), [0] * self.program.registers
+        returned = self.block(body[:split])(first, registers)
+        rest = self.block(body[split:])
         cores = []
-        for index in range(self.program.block_num):
+        for index in range(self.program.block_num) if indices is None else indices:
             core, own = first.copy(), list(registers)
             own[CORE_REGISTER] = index
-            rest(core, own)
+            if not returned:
+                rest(core, own)
             cores.append(core)
         return cores
+
+    def new_core(self) -> Core:
+        """The clocks at the start of a kernel."""
+        return Core(self.profile)
+
+    def new_turn(self, body: Step, steering: Steering) -> Turn:
+        """A remembered block."""
+        return Turn(body, steering)
 
     def block(self, block: Block) -> Step:
         """Statements in order; linked when first run."""
@@ -116,7 +134,7 @@ class _Walk:
 
         return run
 
-    def turn(self, block: Block, overhead: int = 0) -> _Turn:
+    def turn(self, block: Block, overhead: int = 0) -> Turn:
         """A block after so many scalar cycles, remembered by the state it starts from."""
         steps = self.block(block)
 
@@ -124,11 +142,11 @@ class _Walk:
             core.now += overhead
             return steps(core, r)
 
-        return _Turn(body, self.course.steering(block))
+        return self.new_turn(body, self.course.steering(block))
 
     def link(self, statement: Statement | ElementCopies) -> Step:
         """One statement."""
-        link: Callable[[_Walk, Any], Step] = _LINKS[type(statement)]
+        link: Callable[[Walk, Any], Step] = _LINKS[type(statement)]
         return link(self, statement)
 
     def leave(self, statement: Leave) -> Step:
@@ -232,7 +250,7 @@ class _Walk:
 
     def copies(self, copies: ElementCopies) -> Step:
         """Reads and stores of single elements in turn: only the first pair can have to wait."""
-        source, target = self._together(copies.loads), self._together(copies.stores)
+        source, target = self.together(copies.loads), self.together(copies.stores)
         first = self.profile["scalar_read"]
         rest = len(copies.slots) * (first + self.profile["scalar_write"]) - first
 
@@ -251,7 +269,7 @@ class _Walk:
             return self._store_element(instruction)
         accesses = (*instruction.outputs, *instruction.inputs)
         shape_of = [_shape(access) for access in accesses]
-        reads, writes = self._together(instruction.inputs), self._together(instruction.outputs)
+        reads, writes = self.together(instruction.inputs), self.together(instruction.outputs)
         pipe, issue, restart = PIPES.index(instruction.row.pipe), self.profile["issue"], self.profile["vector_start"]
         vector, both = pipe == V, instruction.row.name == "matmul"
         to_global = instruction.outputs[0].buffer.scope == GM
@@ -290,7 +308,7 @@ class _Walk:
             return 0
         return costs.work(instruction, shapes, self.soc, atomic, self.profile).cycles
 
-    def _together(self, accesses: Sequence[Access]) -> Callable[[Registers], Keys]:
+    def together(self, accesses: Sequence[Access]) -> Callable[[Registers], Keys]:
         """What several operands touch."""
         parts: list[Any] = [self.regions.keys(access) for access in accesses]
         if not any(callable(part) for part in parts):
@@ -319,7 +337,7 @@ class _Walk:
 
 
 @dataclass(frozen=True)
-class _Seen:
+class Seen:
     """What one turn did from a known state; ``after`` is the number of the state it ended in."""
 
     after: int
@@ -330,7 +348,7 @@ class _Seen:
     signal: Any
 
 
-class _Turn:
+class Turn:
     """A block, remembered by the state it starts from and by everything that steers it.
 
     States are numbered. From a state that was met before, a turn only moves on to the next number and adds up; the
@@ -339,7 +357,7 @@ class _Turn:
 
     def __init__(self, body: Step, steering: Steering) -> None:
         self.body, self.steering = body, steering
-        self.seen: dict[tuple[Any, int], _Seen] = {}
+        self.seen: dict[tuple[Any, int], Seen] = {}
         self.numbers: dict[Any, int] = {}
         self.states: list[Any] = []
         self.at: int | None = None
@@ -353,7 +371,7 @@ class _Turn:
         self.settle(core)
         return signal
 
-    def turn(self, core: Core, r: Registers, steers: tuple[Any, ...]) -> _Seen:
+    def turn(self, core: Core, r: Registers, steers: tuple[Any, ...]) -> Seen:
         """One turn. The clocks may lag behind until ``settle``; steering registers never do."""
         if self.at is None:
             self.at = self._number(core.freeze(self.steering.footprint))
@@ -365,7 +383,7 @@ class _Turn:
             r[slot] = value
         return known
 
-    def repeat(self, known: _Seen, turns: int) -> None:
+    def repeat(self, known: Seen, turns: int) -> None:
         """As many more turns like the last one, which must have ended in the state it began in."""
         self._count(known, turns)
 
@@ -378,7 +396,7 @@ class _Turn:
             self.cycles, self.busy, self.drained = 0, [0] * (_S + 1), False
         self.at = None
 
-    def _count(self, known: _Seen, turns: int) -> None:
+    def _count(self, known: Seen, turns: int) -> None:
         self.at = known.after
         self.cycles += known.cycles * turns
         self.busy = [total + turns * cycles for total, cycles in zip(self.busy, known.busy)]
@@ -390,7 +408,7 @@ class _Turn:
             self.states.append(frozen)
         return number
 
-    def _walk(self, core: Core, r: Registers, steers: tuple[Any, ...]) -> _Seen:
+    def _walk(self, core: Core, r: Registers, steers: tuple[Any, ...]) -> Seen:
         at = self.at
         assert at is not None
         self.settle(core)
@@ -402,21 +420,21 @@ class _Turn:
         core.drained |= drained_before
         self.at = self._number(core.freeze(self.steering.footprint))
         registers = tuple((slot, r[slot]) for slot in self.steering.assigned)
-        seen = _Seen(self.at, core.now - began, tuple(taken), registers, drained, signal)
+        seen = Seen(self.at, core.now - began, tuple(taken), registers, drained, signal)
         if not self.steering.stores:
             self.seen[steers, at] = seen
         return seen
 
 
-_LINKS: dict[type, Callable[[_Walk, Any], Step]] = {
-    Leave: _Walk.leave,
-    Declare: _Walk.declare,
-    Print: _Walk.show,
-    Branch: _Walk.branch,
-    Loop: _Walk.loop,
-    SetScalar: _Walk.set_scalar,
-    Instruction: _Walk.instruction,
-    ElementCopies: _Walk.copies,
+_LINKS: dict[type, Callable[[Walk, Any], Step]] = {
+    Leave: Walk.leave,
+    Declare: Walk.declare,
+    Print: Walk.show,
+    Branch: Walk.branch,
+    Loop: Walk.loop,
+    SetScalar: Walk.set_scalar,
+    Instruction: Walk.instruction,
+    ElementCopies: Walk.copies,
 }
 
 

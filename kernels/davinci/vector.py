@@ -17,7 +17,7 @@ from typing import Any
 from autotune.kernels.davinci.checks import check, no_stride_unit
 from autotune.kernels.davinci.cube import Cube
 from autotune.kernels.davinci.isa import Row
-from autotune.kernels.davinci.lanes import Lanes, turns
+from autotune.kernels.davinci.lanes import Lanes, all_one, turns
 from autotune.kernels.davinci.program import Access, Instruction
 from autotune.kernels.davinci.rows_vector import VECTOR_ROWS
 from autotune.kernels.davinci.tensor import Tensor
@@ -106,7 +106,8 @@ class Vector(Cube):
             (self.number("block stride", blocks, 0, 65535), self.number("repeat stride", repeats, 0, 65535))
             for blocks, repeats in zip(block_strides, repeat_strides)
         ]
-        for turn in turns(self, mask, {tensor.dtype for tensor in operands}, repeat_times, mask_mode):
+        dtypes, dense = {tensor.dtype for tensor in operands}, all_one(block_strides)
+        for turn in turns(self, mask, dtypes, repeat_times, mask_mode, dense):
             accesses = []
             for tensor, step in zip(operands, steps):
                 self.aligned(tensor)

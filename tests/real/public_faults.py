@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-import public_kernels
-from fractal import unpack
-from public_cases import TRIANGLE, Case, Inputs, inputs, relative_error, truth
-from public_kernels import UNLIMITED, Options
 
 from autotune.kernels.flash_attention import reference
 from autotune.problem import AttentionProblem
+from tests.real import public_kernels
+from tests.real.fractal import unpack
+from tests.real.public_cases import TRIANGLE, Case, Inputs, inputs, relative_error, truth
+from tests.real.public_kernels import UNLIMITED, Options
 
 
 class Shown(NamedTuple):
@@ -92,7 +92,7 @@ def wukong_forgets_keys() -> Shown:
 
 
 def window_before() -> Shown:
-    """A finite prev_block_num: later query blocks never set up their maximum, sum and output; the first block is right."""
+    """A finite prev_block_num: query blocks after the first never set up their maximum, sum and output."""
     case = Case((1, 1, 32, 32, 16), blocks=(16, 16))
     given = inputs(case)
     o, _ = public_kernels.forward(case, given, Options(window=(0, UNLIMITED)))
@@ -115,7 +115,7 @@ def alibi_ignored() -> Shown:
 
 
 def tile_of_another_size() -> Shown:
-    """The causal tile with 64 x 64 blocks: the first 4096 numbers of the 128 x 128 tile are taken for the block's mask."""
+    """The causal tile with 64 x 64 blocks: the first 4096 numbers of the 128 x 128 tile become the block's mask."""
     case = Case((1, 1, 128, 128, 16), mask="tile", blocks=(64, 64))
     given, right = inputs(case), truth(case, inputs(case))
     start_of_tile = np.moveaxis(_fractal_numbers(TRIANGLE)[: 64 * 64].reshape(4, 64, 16), 0, 1).reshape(64, 64)

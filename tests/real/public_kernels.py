@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from fractal import pack, unpack
-from public_cases import Case, Inputs
 
 from autotune.kernels import davinci
+from tests.real.fractal import pack, unpack
+from tests.real.public_cases import Case, Inputs
 
 davinci.install()
 
 from flash_attention.ops.flash_attention.flash_attention_bwd import flash_attention_grad
-from flash_attention.ops.flash_attention.flash_attention_fwd import flash_attention
+from flash_attention.ops.flash_attention.flash_attention_fwd import flash_attention as flash_attention
 from flash_attention.ops.flash_attention.tiling_strategy import wukong_tiling as _registers_wukong  # noqa: F401
-from flash_attention.ops.flash_attention.tiling_strategy.strategy import TilingStrategy
-from tbe.common.platform import set_current_compile_soc_info
+from flash_attention.ops.flash_attention.tiling_strategy.strategy import TilingStrategy as TilingStrategy
+from tbe.common.platform import set_current_compile_soc_info as set_current_compile_soc_info
 
 UNLIMITED = 65536
 """The public kernels' own default for a block window."""

@@ -8,7 +8,8 @@ accumulated and rescaled in fp32 and rounded to fp16 once, after a multiplicatio
 from __future__ import annotations
 
 import numpy as np
-from public_cases import Case, Inputs, as_the_kernel_drops
+
+from tests.real.public_cases import Case, Inputs, as_the_kernel_drops
 
 half, single = np.float16, np.float32
 
@@ -64,7 +65,7 @@ def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _addend(case: Case, given: Inputs) -> np.ndarray:
-    """What is added to the scores: -10000 where masked. The causal tile, repeated on the diagonal, is the whole triangle."""
+    """What is added to the scores: -10000 where masked. A causal tile on each diagonal block is the triangle."""
     _, _, nq, n, _ = case.shape
     mask = given.attn_mask
     if mask is None:
@@ -76,7 +77,7 @@ def _addend(case: Case, given: Inputs) -> np.ndarray:
 
 def ulp_distance(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """How many fp16 numbers apart two finite fp16 arrays are, element by element."""
-    return np.abs(_ordinal(a) - _ordinal(b))
+    return np.asarray(np.abs(_ordinal(a) - _ordinal(b)))
 
 
 def _ordinal(values: np.ndarray) -> np.ndarray:

@@ -10,10 +10,10 @@ from pathlib import Path
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
-import public_kernels
-import rounding_model
-from public_cases import BACKWARD, BOTH, FORWARD, inputs, relative_error, truth
-from public_faults import FAULTS
+
+from tests.real import public_kernels, rounding_model
+from tests.real.public_cases import BACKWARD, BOTH, FORWARD, inputs, relative_error, truth
+from tests.real.public_faults import FAULTS
 
 PAGE = Path(__file__).parents[2] / "docs" / "conformance.md"
 
@@ -22,7 +22,7 @@ TOP = """\
 
 The PyPI package `flash-attention` 1.0.0 holds the public attention kernels for the Ascend 910A. They run unmodified on
 the emulated core (`kernels/davinci`), and this page says how close their results come to attention in float64
-(`kernels/flash_attention/reference.py`). It is written by `python tests/real/table.py`; do not edit it by hand.
+(`kernels/flash_attention/reference.py`). It is written by `python -m tests.real.table`; do not edit it by hand.
 
 Shapes are B x H x Nq x N x D. `blocks` are Br x Bc where they are not those of the strategy `sparse`; `cores` is the
 number of cores the kernel is told of where it is not 32; `padding` fills head_dim's padding with 60 instead of 0.

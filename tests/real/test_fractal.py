@@ -1,10 +1,11 @@
 """The layout helpers against the definition of the layout."""
 
 import numpy as np
-from fractal import pack, unpack
+
+from tests.real.fractal import pack, unpack
 
 
-def test_element_by_element():
+def test_element_by_element() -> None:
     matrix = np.arange(2 * 32 * 48).reshape(2, 32, 48)
     tiles = pack(matrix)
     assert tiles.shape == (2, 3, 2, 16, 16)
@@ -12,7 +13,7 @@ def test_element_by_element():
         assert tiles[outer, column // 16, row // 16, row % 16, column % 16] == matrix[outer, row, column]
 
 
-def test_padding_and_back():
+def test_padding_and_back() -> None:
     matrix = np.random.default_rng(0).normal(size=(1, 2, 20, 40)).astype(np.float16)
     tiles = pack(matrix, 7.0)
     assert tiles.shape == (1, 2, 3, 2, 16, 16) and tiles.flags["C_CONTIGUOUS"] and tiles.dtype == np.float16

@@ -4,10 +4,16 @@ The figures (KiB of UB at the peak) were found beforehand on another emulation o
 that does not fit of each row are what a wrong account of live tensors gets wrong first.
 """
 
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
+
 import numpy as np
-import public_kernels
 import pytest
-from public_cases import Case, Inputs
+
+from tests.real import public_kernels
+from tests.real.public_cases import Case, Inputs
+
+Blocks: TypeAlias = tuple[int, int]
 
 UB_KIB = 256
 FITS = {
@@ -22,7 +28,7 @@ TOO_LARGE = {
 }
 
 
-def build(direction, head_dim, blocks):
+def build(direction: str, head_dim: int, blocks: Blocks) -> Any:
     case = Case((1, 32, 4096, 4096, head_dim), blocks=blocks)
     zeros = np.zeros((1, 32, 4096, head_dim), np.float16)
     given = Inputs(zeros, zeros, zeros, zeros, None, None)
@@ -31,17 +37,17 @@ def build(direction, head_dim, blocks):
     return public_kernels.build_gradients(case, given, zeros, np.zeros((1, 32, 4096))).instance
 
 
-def flat(table):
+def flat(table: Mapping[tuple[str, int], Iterable[Blocks]]) -> list[tuple[str, int, Blocks]]:
     return [(*key, blocks) for key, row in table.items() for blocks in row]
 
 
 @pytest.mark.parametrize(("direction", "head_dim", "blocks"), flat(FITS))
-def test_fits(direction, head_dim, blocks):
+def test_fits(direction: str, head_dim: int, blocks: Blocks) -> None:
     peak = build(direction, head_dim, blocks).program.peak_bytes["local.UB"]
     assert peak // 1024 == FITS[direction, head_dim][blocks]
 
 
 @pytest.mark.parametrize(("direction", "head_dim", "blocks"), flat(TOO_LARGE))
-def test_does_not_fit(direction, head_dim, blocks):
+def test_does_not_fit(direction: str, head_dim: int, blocks: Blocks) -> None:
     with pytest.raises(RuntimeError, match=rf"UB: .* of {UB_KIB * 1024} are left"):
         build(direction, head_dim, blocks)

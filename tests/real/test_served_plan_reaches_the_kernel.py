@@ -8,11 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import public_kernels
 import pytest
 import uvicorn
-from fractal import pack, unpack
-from public_kernels import TilingStrategy, flash_attention, set_current_compile_soc_info
 
 from autotune import client
 from autotune.db.store import Store
@@ -26,6 +23,8 @@ from autotune.plan import CoreSplit, TilingPlan
 from autotune.problem import AttentionProblem
 from autotune.service.app import create_app
 from autotune.service.device import Device
+from tests.real.fractal import pack, unpack
+from tests.real.public_kernels import TilingStrategy, flash_attention, set_current_compile_soc_info
 
 PROBLEM = AttentionProblem.of((1, 2, 512, 512, 64))
 SERVED = TilingPlan(64, 256, CoreSplit("even", 16), strategy="lattice")
@@ -77,4 +76,4 @@ def test_the_built_kernel_uses_the_served_blocks_and_is_right(url: str) -> None:
 
 def test_the_default_would_have_been_another_tiling() -> None:
     """Else the test above could pass without anything being served."""
-    assert public_kernels.TilingStrategy.from_strategy_name("sparse")(512, 512, 64).tiling().Bc != SERVED.Bc
+    assert TilingStrategy.from_strategy_name("sparse")(512, 512, 64).tiling().Bc != SERVED.Bc

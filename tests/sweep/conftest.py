@@ -1,15 +1,9 @@
-"""Puts this folder on the path for its helper module, and makes what its tests share."""
-
-import sys
-from pathlib import Path
+"""What the tests of the sweep share."""
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from synthetic import Bench
-
 from autotune.problem import AttentionProblem
+from tests.sweep.synthetic import Bench
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator
 
 import pytest
-from synthetic import CHIP
 
 from autotune.candidates import candidates, coordinates, takes_more_room
 from autotune.errors import PlanRejected
@@ -11,6 +10,7 @@ from autotune.hardware import Hardware
 from autotune.plan import CoreSplit, TilingPlan
 from autotune.problem import AttentionProblem
 from autotune.strategies.registry import TilingPara, TilingStrategy
+from tests.sweep.synthetic import CHIP
 
 PROBLEM = AttentionProblem.of((1, 4, 512, 512, 64))
 

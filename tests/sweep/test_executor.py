@@ -1,13 +1,13 @@
 """A trial: compile, verify, time, in this order and no further than the first failure."""
 
 import pytest
-from synthetic import Bench
 
 from autotune.errors import TargetUnavailable, WrongAnswer
 from autotune.executor import InProcess
 from autotune.outcome import Failed, Rejected, Timed
 from autotune.plan import CoreSplit, TilingPlan
 from autotune.problem import AttentionProblem
+from tests.sweep.synthetic import Bench
 
 PLAN = TilingPlan(128, 128, CoreSplit("even", 4))
 

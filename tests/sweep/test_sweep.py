@@ -1,7 +1,6 @@
 """The loop around candidates, search, trials and store, on a target whose time is a formula."""
 
 import pytest
-from synthetic import Bench, MemoryStore
 
 from autotune.errors import StoreError, UnknownName
 from autotune.executor import InProcess
@@ -9,6 +8,7 @@ from autotune.outcome import Failed, Outcome, Rejected, Timed, Trial
 from autotune.plan import CoreSplit, TilingPlan
 from autotune.problem import AttentionProblem
 from autotune.report import Begun, Result, Tried
+from tests.sweep.synthetic import Bench, MemoryStore
 
 DEFAULT_KEY = "Br=128;Bc=128;split=even/4"
 

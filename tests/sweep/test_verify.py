@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from synthetic import CHIP, Bench
 
 from autotune.errors import WrongAnswer
 from autotune.plan import CoreSplit, TilingPlan
 from autotune.problem import AttentionProblem
 from autotune.verify import Verifier, reduced, reduced_plan
+from tests.sweep.synthetic import CHIP, Bench
 
 PLAN = TilingPlan(128, 256, CoreSplit("even", 4))
 PROBLEM = AttentionProblem.of((2, 16, 1000, 4090, 64))

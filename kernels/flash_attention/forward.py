@@ -1,0 +1,192 @@
+"""The forward flash-attention kernel for TIK: block loops and core split after a plan.
+
+FlashAttention-2 (Dao, 2023, arXiv 2307.08691): for a block of queries, key block after key block, the running maximum
+and sum of every row and an output rescaled when the maximum grows. While the vector unit works on one key block, the
+cube computes the scores of the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from autotune.hardware import Hardware
+from autotune.kernels.flash_attention import softmax
+from autotune.kernels.flash_attention.buffers import Buffers
+from autotune.kernels.flash_attention.constants import prepare
+from autotune.kernels.flash_attention.context import Context, Globals, KeyBlock, QueryBlock
+from autotune.kernels.flash_attention.plans import Scale, check, check_work, work_runs
+from autotune.kernels.flash_attention.products import load_key_tile, load_queries, load_values, scores
+from autotune.plan import TILE, TilingPlan, pad
+from autotune.problem import AttentionProblem
+
+
+def flash_attention(
+    problem: AttentionProblem, plan: TilingPlan, kernel_name: str = "flash_attention", disable_debug: bool = False
+) -> Any:
+    """The recorded kernel (a Tik container) for the toolkit's current chip.
+
+    Inputs q, k, v and, with a full or shared mask, attn_mask; outputs o and lse. All are NZ fp16 as ``layout.to_nz``
+    makes them, q unscaled, but for lse: (batch * heads, padded Nq) fp32. Raises PlanRejected, and RuntimeError from TIK.
+    """
+    from tbe import tik as module
+
+    geometry = check(problem, plan, current_hardware())
+    check_work(problem, plan)
+    tik = module.Tik(disable_debug=disable_debug)
+    tensors = _globals(module, tik, problem)
+    row_blocks = plan.tiling(problem).Tr
+    runs = work_runs(plan, row_blocks)
+    with tik.for_range(0, len(runs), name="core", block_num=len(runs)) as core:
+        context = Context(tik, problem, geometry, Scale.of(problem.head_dim), tensors, Buffers(module, tik, geometry))
+        prepare(context)
+        _share(context, module, core, runs, row_blocks, plan)
+    inputs = [tensor for tensor in (tensors.q, tensors.k, tensors.v, tensors.mask) if tensor is not None]
+    tik.BuildCCE(kernel_name=kernel_name, inputs=inputs, outputs=[tensors.o, tensors.lse])
+    return tik
+
+
+def current_hardware() -> Hardware:
+    """The chip that the toolkit compiles for, from get_soc_spec; the clock is not asked for."""
+    from tbe.common.platform import get_soc_spec
+
+    sizes = {f"{name.lower()}_bytes": get_soc_spec(f"{name}_SIZE") for name in ("UB", "L1", "L0A", "L0B", "L0C")}
+    return Hardware(get_soc_spec("SOC_VERSION"), get_soc_spec("CORE_NUM"), 0, **sizes)
+
+
+def _globals(module: Any, tik: Any, problem: AttentionProblem) -> Globals:
+    def fractals(name: str, *lead: int, rows: int, columns: int) -> Any:
+        shape = (*lead, pad(columns) // TILE, pad(rows) // TILE, TILE, TILE)
+        return tik.Tensor("float16", shape, module.scope_gm, name)
+
+    batch, heads, nq, n, head_dim = problem.shape
+    q, k, v = (
+        fractals(name, batch, heads, rows=rows, columns=head_dim) for name, rows in (("q", nq), ("k", n), ("v", n))
+    )
+    masks = {"full": batch, "shared": 1}.get(problem.attn_mask)
+    mask = fractals("attn_mask", masks, rows=nq, columns=n) if masks else None
+    o = fractals("o", batch, heads, rows=nq, columns=head_dim)
+    return Globals(q, k, v, mask, o, tik.Tensor("float32", (batch * heads, pad(nq)), module.scope_gm, "lse"))
+
+
+def _share(
+    context: Context, module: Any, core: Any, runs: list[list[tuple[int, int]]], row_blocks: int, plan: TilingPlan
+) -> None:
+    """The row blocks of the core that runs this: a share is a constant of the program, chosen by the core's number."""
+    tik = context.tik
+    with tik.for_range(0, max(map(len, runs)), name="run") as run:
+        start, stop = tik.Scalar("int32", "start", 0), tik.Scalar("int32", "stop", 0)
+        for number, own in enumerate(runs):
+            for index, (first, end) in enumerate(own):
+                with tik.if_scope(module.all(core == number, run == index)):
+                    start.set_as(first)
+                    stop.set_as(end)
+        with tik.for_range(start, stop, name="position") as position:
+            _row_block(context, position // row_blocks, position % row_blocks, row_blocks, plan)
+
+
+def _row_block(context: Context, head: Any, number: Any, row_blocks: int, plan: TilingPlan) -> None:
+    """One block of queries; the last of a head may be shorter."""
+    tik, tiling = context.tik, plan.tiling(context.problem)
+    first = number * (plan.Br // TILE)
+    last = QueryBlock(head, first, pad(tiling.last_Br) // TILE, tiling.last_Br)
+    if row_blocks == 1 or tiling.last_Br == plan.Br:
+        _attend(context, last, plan)
+        return
+    with tik.if_scope(number < row_blocks - 1):
+        _attend(context, QueryBlock(head, first, plan.Br // TILE, plan.Br), plan)
+    with tik.else_scope():
+        _attend(context, last, plan)
+
+
+def _attend(context: Context, block: QueryBlock, plan: TilingPlan) -> None:
+    keys = _Keys(context, block, plan)
+    load_queries(context, block)
+    softmax.begin(context, block)
+    keys.first_scores()
+    if keys.whole:
+        with context.tik.for_range(0, keys.visited, name="key_block", thread_num=context.geometry.buffers) as number:
+            keys.turn(number)
+        softmax.update_output(context, block)
+    if keys.rest:
+        with keys.if_rest_is_seen():
+            keys.finish_rest()
+    softmax.finish(context, block)
+
+
+class _Keys:
+    """The key blocks that a block of queries visits: ``visited`` whole ones and a shorter one after them.
+
+    whole: whole key blocks that there are. rest: keys of the shorter block, 0 where there is none. A causal mask leaves
+    out the key blocks that begin after the last query.
+    """
+
+    def __init__(self, context: Context, block: QueryBlock, plan: TilingPlan) -> None:
+        self.context, self.block = context, block
+        self.tiles = plan.Bc // TILE
+        self.whole, self.rest = divmod(context.problem.N, plan.Bc)
+        self.causal = context.problem.attn_mask == "causal"
+        self.visited = self._visited() if self.causal and self.whole else self.whole
+
+    def _visited(self) -> Any:
+        scalar = self.context.tik.Scalar("int32", "visited")
+        scalar.set_as((self.block.first + self.block.tiles + (self.tiles - 1)) // self.tiles)
+        with self.context.tik.if_scope(scalar > self.whole):
+            scalar.set_as(self.whole)
+        return scalar
+
+    def if_rest_is_seen(self) -> Any:
+        """The block of statements that runs where some query sees keys after the whole blocks."""
+        seen = self.block.first + self.block.tiles > self.whole * self.tiles if self.causal else True
+        return self.context.tik.if_scope(seen)
+
+    def _whole_block(self, number: Any) -> KeyBlock:
+        return KeyBlock(number * self.tiles, self.tiles * TILE)
+
+    def _rest_block(self) -> KeyBlock:
+        return KeyBlock(self.whole * self.tiles, self.rest)
+
+    def first_scores(self) -> None:
+        """The scores of the first key block, before any loop."""
+        first = self._whole_block(0) if self.whole else self._rest_block()
+        with self.context.tik.new_stmt_scope():
+            tile = self.context.buffers.key_tile(self.context.tik, self.context.geometry)
+            load_key_tile(self.context, tile, self.block, first)
+            scores(self.context, tile, self.block, first)
+
+    def turn(self, number: Any) -> None:
+        """One whole key block. The next block's scores are computed beside its softmax, and the output of the block
+        before it is taken in only now, when its product has had the time to end."""
+        context, block, keys = self.context, self.block, self._whole_block(number)
+        tile, v = context.buffers.key_tile(context.tik, context.geometry), self._value_tile()
+        self._with_next(number, partial(load_key_tile, context, tile, block))
+        load_values(context, v, block, keys)
+        softmax.take_later_scores(context, block, keys)
+        with context.tik.if_scope(number > 0):
+            softmax.update_output(context, block)
+        softmax.take_first_scores(context, block, keys)
+        softmax.find_peaks(context, block, keys)
+        self._with_next(number, partial(scores, context, tile, block))
+        softmax.weigh_values(context, v, block, keys)
+
+    def finish_rest(self) -> None:
+        """The shorter key block after the whole ones."""
+        context, block, keys, v = self.context, self.block, self._rest_block(), self._value_tile()
+        load_values(context, v, block, keys)
+        softmax.take_later_scores(context, block, keys)
+        softmax.take_first_scores(context, block, keys)
+        softmax.find_peaks(context, block, keys)
+        softmax.weigh_values(context, v, block, keys)
+        softmax.update_output(context, block)
+
+    def _with_next(self, number: Any, act: Callable[[KeyBlock], None]) -> None:
+        """Does something with the key block after a whole one, where there is one to be visited."""
+        with self.context.tik.if_scope(number + 1 < self.visited):
+            act(self._whole_block(number + 1))
+        if self.rest:
+            with self.context.tik.else_scope(), self.if_rest_is_seen():
+                act(self._rest_block())
+
+    def _value_tile(self) -> Any:
+        return self.context.buffers.value_tile(self.context.tik, self.context.geometry)

@@ -1,0 +1,253 @@
+"""What a tiling plan means to the forward kernel: block geometry, bytes of every memory, and what is refused.
+
+The kernel works in 16 x 16 tiles. A block is ``rows`` tiles of queries by ``keys`` tiles of keys; inside a block the
+cube and the vector unit hand each other chunks of ``chunk`` tiles of keys. A *slab* is one tile of keys (or of head
+dimension) for all queries of a block: rows x 16 x 16 elements. docs/kernels.md says what lies where and why.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from autotune.errors import PlanError, PlanRejected
+from autotune.hardware import Hardware
+from autotune.plan import TILE, TilingPlan, ceil_div, pad
+from autotune.problem import AttentionProblem
+
+HALF_TILE, SINGLE_TILE = 512, 1024
+"""Bytes of a 16 x 16 tile in fp16 and fp32."""
+FEWEST_CHUNKS = 3
+"""Chunks that a block is cut into where it can be, so that cube and vector unit work side by side."""
+MOST_CHUNK_TILES = 8
+"""Longest chunk, in tiles: with 128 keys instructions are long and buffers still small."""
+ROW_VECTORS = 3
+"""fp32 numbers kept for every query of a block: running maximum, new maximum, rescaling."""
+MASK_VALUE = -10000.0
+"""Added to a masked score."""
+MOST_ELEMENTS = (1 << 31) - 1
+"""Largest tensor whose elements a 32-bit address expression can count."""
+WITHOUT_SINGLE_EXP = ("Ascend310",)
+"""Chips whose vec_exp takes fp16 only (tik_api.md 5.1, item 3): the softmax here is fp32."""
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Some keys of a block: the chunk's number, its first tile, its tiles, and its real keys (padding left out)."""
+
+    index: int
+    first: int
+    tiles: int
+    keys: int
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """A block in tiles of 16, and the bytes it takes.
+
+    rows: Br / 16. keys: Bc / 16. depth: padded head dimension / 16. chunk: tiles of keys handed over at a time.
+    part: tiles of the head dimension of Q that L0B holds, all of them where there is room.
+    buffers: K/V buffers in turn. mask: none, full, shared or causal. mask_terms: fp16 terms of the mask's value.
+    looped: whether some key block is whole, so that there is a loop over blocks.
+    """
+
+    rows: int
+    keys: int
+    depth: int
+    chunk: int
+    part: int
+    buffers: int
+    mask: str
+    mask_terms: int
+    looped: bool
+
+    @property
+    def has_mask_tile(self) -> bool:
+        """Whether a tile of the mask is loaded with every key block."""
+        return self.mask in ("full", "shared")
+
+    @property
+    def strip_zeros(self) -> int:
+        """Zero fractals before the causal strip's triangle: a crossing block starts that far above the diagonal."""
+        return self.keys + self.rows - 2
+
+    @property
+    def strip(self) -> int:
+        """Fractals of the causal strip (zeros, one triangle, as many ones); 0 without a causal mask."""
+        return 2 * self.strip_zeros + 1 if self.mask == "causal" else 0
+
+    def chunks(self, keys: int) -> Iterator[Chunk]:
+        """The chunks of a block of so many real keys."""
+        tiles = ceil_div(keys, TILE)
+        for index, first in enumerate(range(0, tiles, self.chunk)):
+            count = min(self.chunk, tiles - first)
+            yield Chunk(index, first, count, min(count * TILE, keys - first * TILE))
+
+    @property
+    def scratch_slabs(self) -> int:
+        """fp32 slabs of scratch: half a chunk to fold the maximum in, at least one to fold and one to spread."""
+        return max(ceil_div(self.chunk, 2), 2)
+
+    def ub_bytes(self) -> int:
+        """Scores and output in fp32, two chunks of P in fp16, scratch, and the row vectors."""
+        slabs = self.keys + self.depth + 1 + self.chunk + self.scratch_slabs
+        return self.rows * (SINGLE_TILE * slabs + ROW_VECTORS * 4 * TILE)
+
+    def l1_bytes(self) -> int:
+        """Q and P of a block, the constant ones, strip and diagonal, and the K, mask and V tiles of the key blocks."""
+        kept = self.rows * (self.depth + self.keys) + self.chunk + self.strip + self.mask_terms
+        key_tile = self.depth * self.keys + (self.rows * self.keys if self.has_mask_tile else 0)
+        turns = self.buffers * (key_tile + self.depth * self.keys) if self.looped else key_tile
+        return HALF_TILE * (kept + turns)
+
+    def l0a_bytes(self) -> int:
+        """Two operands [1 | V]^T of the output's product, each a chunk."""
+        return 2 * HALF_TILE * (self.depth + 1) * self.chunk
+
+    def l0b_bytes(self) -> int:
+        """Two operands P^T of the output's product, each a chunk, Q^T, and the mask's value on diagonals."""
+        return HALF_TILE * (self.rows * (2 * self.chunk + self.part) + self.mask_terms)
+
+    def l0c_bytes(self) -> int:
+        """Scores and output of a whole block, fp32."""
+        return SINGLE_TILE * self.rows * (self.keys + self.depth + 1)
+
+
+BUDGETS = (
+    ("UB", "ub_bytes", Geometry.ub_bytes),
+    ("L1", "l1_bytes", Geometry.l1_bytes),
+    ("L0A", "l0a_bytes", Geometry.l0a_bytes),
+    ("L0B", "l0b_bytes", Geometry.l0b_bytes),
+    ("L0C", "l0c_bytes", Geometry.l0c_bytes),
+)
+"""Memory, the field of Hardware with its size, and the kernel's bytes in it."""
+
+NOT_DONE = (
+    (lambda problem: problem.op != "flash_attention", "op flash_attention_grad"),
+    (lambda problem: problem.dtype != "float16", "data types other than float16"),
+    (lambda problem: problem.dropout, "dropout"),
+    (lambda problem: problem.alibi, "alibi"),
+    (lambda problem: problem.window is not None, "windows"),
+    (lambda problem: problem.block_window is not None, "block windows"),
+    (lambda problem: problem.high_precision, "high_precision"),
+)
+"""What a problem may ask for that this kernel does not compute."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """1 / sqrt(head_dim) = exact * rest. ``exact`` is a power of two, so Q times it loses nothing in fp16.
+
+    ``rest``, over 0.5 and at most 1, multiplies fp32 scores inside the softmax. mask_terms: fp16 numbers whose sum,
+    times ``rest``, is the mask's value: they are added to scores that still lack ``rest``.
+    """
+
+    exact: float
+    rest: float
+    mask_terms: tuple[float, ...]
+
+    @classmethod
+    def of(cls, head_dim: int) -> Scale:
+        """The scale of a head dimension."""
+        mantissa, exponent = math.frexp(1 / math.sqrt(head_dim))
+        exact = 2.0**exponent if mantissa > 0.5 else 2.0 ** (exponent - 1)
+        rest = 1 / math.sqrt(head_dim) / exact
+        high = float(np.float16(MASK_VALUE / rest))
+        low = float(np.float16(MASK_VALUE / rest - high))
+        return cls(exact, rest, (high, low) if low else (high,))
+
+
+def check(problem: AttentionProblem, plan: TilingPlan, hardware: Hardware) -> Geometry:
+    """The plan's geometry on a chip, whatever its core split; O(1) in the shape.
+
+    Raises PlanRejected, with numbers, where the kernel cannot follow the plan.
+    """
+    for asked, what in NOT_DONE:
+        if asked(problem):
+            raise PlanRejected(f"the forward kernel does not compute {what}")
+    if hardware.name in WITHOUT_SINGLE_EXP:
+        raise PlanRejected(f"{hardware.name} has no fp32 exponential, which the softmax of this kernel needs")
+    try:
+        plan.check_lengths(problem)
+    except PlanError as error:
+        raise PlanRejected(str(error)) from error
+    _check_addresses(problem)
+    return geometry(problem, plan, hardware)
+
+
+def geometry(problem: AttentionProblem, plan: TilingPlan, hardware: Hardware) -> Geometry:
+    """Blocks with the longest chunk that fits the chip. Raises PlanRejected where not even one tile does."""
+    keys = plan.Bc // TILE
+    for chunk in range(min(ceil_div(keys, FEWEST_CHUNKS), MOST_CHUNK_TILES), 0, -1):
+        even_chunk = ceil_div(keys, ceil_div(keys, chunk))
+        found = _geometry(problem, plan, even_chunk, hardware)
+        over = [
+            f"{memory} needs {needed(found)} bytes, has {getattr(hardware, size)}"
+            for memory, size, needed in BUDGETS
+            if needed(found) > getattr(hardware, size)
+        ]
+        if not over:
+            return found
+    raise PlanRejected(f"blocks of {plan.Br} x {plan.Bc} do not fit: {'; '.join(over)}")
+
+
+def _geometry(problem: AttentionProblem, plan: TilingPlan, chunk: int, hardware: Hardware) -> Geometry:
+    whole, rows, depth = problem.N // plan.Bc, plan.Br // TILE, pad(problem.head_dim) // TILE
+    mask_terms = len(Scale.of(problem.head_dim).mask_terms) if problem.attn_mask != "none" else 0
+    room = (hardware.l0b_bytes // HALF_TILE - mask_terms) // rows - 2 * chunk
+    parts = ceil_div(depth, max(1, min(depth, room)))
+    return Geometry(
+        rows=rows,
+        keys=plan.Bc // TILE,
+        depth=depth,
+        chunk=chunk,
+        part=ceil_div(depth, parts),
+        buffers=2 if plan.double_buffer and whole > 1 else 1,
+        mask=problem.attn_mask,
+        mask_terms=mask_terms,
+        looped=whole > 0,
+    )
+
+
+def _check_addresses(problem: AttentionProblem) -> None:
+    padded = {"q and o": pad(problem.Nq), "k and v": pad(problem.N)}
+    sizes = {name: problem.heads_total * length * pad(problem.head_dim) for name, length in padded.items()}
+    if problem.attn_mask in ("full", "shared"):
+        sizes["attn_mask"] = problem.batch * pad(problem.Nq) * pad(problem.N)
+    for name, elements in sizes.items():
+        if elements > MOST_ELEMENTS:
+            raise PlanRejected(f"{name} has {elements} elements, addresses of this kernel reach {MOST_ELEMENTS}")
+
+
+def check_work(problem: AttentionProblem, plan: TilingPlan) -> None:
+    """Raises PlanRejected unless the core split's work is every row block of every head, once."""
+    split = plan.core_split
+    if len(split.work) != split.block_num:
+        raise PlanRejected(f"the core split names work for {len(split.work)} cores, block_num is {split.block_num}")
+    row_blocks = plan.tiling(problem).Tr
+    due = problem.heads_total * row_blocks
+    done = 0
+    for start, stop in sorted(run for runs in work_runs(plan, row_blocks) for run in runs):
+        if start != done:
+            raise PlanRejected(f"row block {min(start, done)} of {due} is computed by no core or by two")
+        done = stop
+    if done != due:
+        raise PlanRejected(f"the core split covers {done} row blocks, the problem has {due}")
+
+
+def work_runs(plan: TilingPlan, row_blocks: int) -> list[list[tuple[int, int]]]:
+    """Per core, its runs of row blocks (start, stop), counted through all heads; neighbouring runs are joined."""
+    cores = []
+    for ranges in plan.core_split.work:
+        runs: list[tuple[int, int]] = []
+        for head, first, end in ranges:
+            start, stop = head * row_blocks + first, head * row_blocks + end
+            if runs and runs[-1][1] == start:
+                start = runs.pop()[0]
+            if stop > start:
+                runs.append((start, stop))
+        cores.append(runs)
+    return cores

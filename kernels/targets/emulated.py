@@ -1,0 +1,116 @@
+"""The target on any machine: kernels recorded, run and timed on the emulated Da Vinci core."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from autotune.errors import CompileFailed, PlanRejected, RunFailed, TargetUnavailable, UnknownName
+from autotune.hardware import Hardware
+from autotune.kernels import flash_attention as kernel_package
+from autotune.kernels.davinci import costs, install, set_current_compile_soc_info, timing
+from autotune.kernels.davinci import soc as chips
+from autotune.kernels.davinci.errors import CapacityError, NotEmulated, TikError
+from autotune.kernels.flash_attention.forward import flash_attention
+from autotune.kernels.flash_attention.layout import from_nz, to_nz
+from autotune.kernels.targets.base import TimingBudget
+from autotune.outcome import EMULATED, Timing
+from autotune.plan import TilingPlan, pad
+from autotune.problem import AttentionProblem
+
+NO_KERNEL_SOURCE = frozenset(("reference.py",))
+"""Files beside the kernel that do not change what it does or how long it takes."""
+
+
+class EmulatedTarget:
+    """One emulated chip.
+
+    Raises UnknownName for a chip that is not emulated, TargetUnavailable where a real toolkit is installed (it is never
+    shadowed) or the chip's cube and vector unit are separate cores.
+    """
+
+    def __init__(self, soc: str, core_num: int | None = None) -> None:
+        try:
+            chip = chips.get(soc)
+        except KeyError:
+            raise UnknownName(
+                f"no emulated chip {soc[:60]!r}; known: {', '.join(chips.SOCS)}", field="device"
+            ) from None
+        if chip.split:
+            raise TargetUnavailable(f"{chip.name} has separate cube and vector cores; no kernel here runs on those yet")
+        try:
+            install()
+        except ImportError as error:
+            raise TargetUnavailable(f"the emulated core is not available: {error}") from error
+        self.name = f"emulated:{chip.name}"
+        self.hardware = _hardware(chip if core_num is None else chip.with_cores(core_num))
+        self.fingerprint = f"{_kernel_hash()}/{costs.version()}"
+
+    def compile(self, problem: AttentionProblem, plan: TilingPlan) -> EmulatedKernel:
+        """Records the kernel; the plan's core split must have its work. Raises PlanRejected, CompileFailed."""
+        if set_current_compile_soc_info(self.hardware.name, aicore_num=self.hardware.cores) != "success":
+            raise CompileFailed(f"{self.hardware.name} does not have {self.hardware.cores} cores")
+        try:
+            return EmulatedKernel(problem, flash_attention(problem, plan))
+        except CapacityError as error:
+            raise PlanRejected(str(error)) from error
+        except (TikError, NotEmulated) as error:
+            raise CompileFailed(str(error)) from error
+
+
+@dataclass(frozen=True)
+class EmulatedKernel:
+    """A recorded kernel. ``tik`` is its Tik container."""
+
+    problem: AttentionProblem
+    tik: Any
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        """As ``Compiled.run``: row-major arrays in and out. Raises RunFailed."""
+        for name, shape in _shapes(self.problem).items():
+            given = inputs[name].shape if name in inputs else None
+            if given != shape:
+                raise RunFailed(f"input {name} has shape {given}, the kernel was built for {shape}")
+        feed = {name: to_nz(np.asarray(inputs[name], np.float16)) for name in _shapes(self.problem)}
+        try:
+            o, lse = self.tik.tikdb.start_debug(feed_dict=feed, interactive=False)
+        except (TikError, NotEmulated) as error:
+            raise RunFailed(str(error)) from error
+        batch, heads, nq, _, head_dim = self.problem.shape
+        return {"o": from_nz(o, nq, head_dim), "lse": lse.reshape(batch, heads, pad(nq))[:, :, :nq].copy()}
+
+    def time(self, budget: TimingBudget) -> Timing:
+        """The timing model's answer: one run says it all, so the budget does not matter."""
+        found = timing.estimate(self.tik.program)
+        return Timing(found.time_us, EMULATED, found.model, cycles=found.cycles)
+
+
+def _hardware(chip: chips.SoC) -> Hardware:
+    sizes = (chip.ub_bytes, chip.l1_bytes, chip.l0a_bytes, chip.l0b_bytes, chip.l0c_bytes)
+    return Hardware(chip.name, chip.cores, chip.clock_mhz, *sizes)
+
+
+def _kernel_hash() -> str:
+    """Changes with every source file of the kernel."""
+    digest = hashlib.sha256()
+    for source in sorted(Path(str(kernel_package.__file__)).parent.glob("*.py")):
+        if source.name not in NO_KERNEL_SOURCE:
+            digest.update(source.name.encode() + source.read_bytes())
+    return f"kernel-{digest.hexdigest()[:8]}"
+
+
+def _shapes(problem: AttentionProblem) -> dict[str, tuple[int, ...]]:
+    batch, heads, nq, n, head_dim = problem.shape
+    shapes: dict[str, tuple[int, ...]] = {
+        "q": (batch, heads, nq, head_dim),
+        "k": (batch, heads, n, head_dim),
+        "v": (batch, heads, n, head_dim),
+    }
+    if problem.attn_mask in ("full", "shared"):
+        shapes["attn_mask"] = (batch if problem.attn_mask == "full" else 1, nq, n)
+    return shapes
