@@ -1,4 +1,4 @@
-"""What an instruction costs, in core cycles: one formula for each form of cost, over the numbers of ``constants.py``."""
+"""What an instruction costs, in core cycles: a formula for each form of cost, over the numbers of ``constants.py``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TypeAlias
 from autotune.kernels.davinci import isa
 from autotune.kernels.davinci.constants import CONSTANTS, DIFFERENCES, constants
 from autotune.kernels.davinci.memory import GM, L0B, L0C, L1, SIZES, UB
-from autotune.kernels.davinci.program import Access, Instruction
+from autotune.kernels.davinci.program import Instruction
 from autotune.kernels.davinci.soc import SOCS, Rates, SoC
 from autotune.kernels.davinci.supply import Supply
 from autotune.kernels.davinci.table import ROWS
@@ -62,11 +62,10 @@ def version(profile: Profile = DEFAULT) -> str:
 
 @dataclass(frozen=True)
 class Work:
-    """What an instruction makes its pipe do: cycles that it is busy, after which the next one can start, and cycles
-    more until its result is there."""
+    """What an instruction makes its pipe do: cycles that it is busy, and bytes that it moves."""
 
     cycles: int
-    latency: int = 0
+    bytes: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,26 +86,40 @@ def work(instruction: Instruction, shapes: Shapes, chip: Chip, atomic: bool = Fa
     return _FORMS[instruction.row.form](instruction, shapes, chip, atomic)
 
 
+def latency(instruction: Instruction, numbers: Profile) -> int:
+    """Cycles from when the pipe is free again until the result is there."""
+    row, to_global = instruction.row, instruction.outputs[0].buffer.scope == GM
+    if row.pipe == isa.MTE2:
+        return numbers["read_latency"]
+    if to_global:
+        return numbers["write_latency"]
+    if row.name == "mmad":
+        return numbers["mmad_latency"]
+    return numbers["load_latency"] if row.form == isa.LOAD else 0
+
+
 def packets(burst_bytes: int, largest: int = 256) -> int:
-    """Packets that one burst is cut into, greedily: of the largest size in bytes, then of 8, 4, 3, 2, 1 blocks (2.5)."""
+    """Packets that a burst is cut into, greedily: of the largest size in bytes, then of 8, 4, 3, 2, 1 blocks (2.5)."""
     blocks = -(-burst_bytes // 32)
     whole, rest = divmod(blocks, largest // 32)
     return whole + rest // 8 + (0, 1, 1, 1, 1, 2, 2, 2)[rest % 8]
 
 
-def global_read(bursts: int, burst_bytes: int, chip: Chip, first: int, port: int) -> Work:
-    """A move from GM. first: per mille of its bytes that come from DDR; port: most bytes a cycle of its target (2.5)."""
+def global_read(bursts: int, burst_bytes: int, chip: Chip, first: int = 1000, port: int = 1 << 10) -> int:
+    """Cycles of a move from GM (2.5).
+
+    first: per mille of its bytes that come from DDR. port: most bytes per cycle that its target takes.
+    """
     ddr = _global(bursts, burst_bytes, chip, min(port, chip.rates.ddr_read), chip.supply.ddr)
     near = _global(bursts, burst_bytes, chip, min(port, chip.rates.l2_read), chip.supply.l2) if first < 1000 else 0
-    cycles = (ddr * first + near * (1000 - first)) // 1000
-    return Work(cycles + _short(bursts * burst_bytes, chip.numbers), chip.numbers["read_latency"])
+    return (ddr * first + near * (1000 - first)) // 1000 + _short(bursts * burst_bytes, chip.numbers)
 
 
-def global_write(bursts: int, burst_bytes: int, chip: Chip, port: int, percent: int = 100) -> Work:
-    """A move to GM, into L2 where the kernel's tensors fit there (2.5)."""
+def global_write(bursts: int, burst_bytes: int, chip: Chip, port: int, percent: int = 100) -> int:
+    """Cycles of a move to GM, into L2 where the kernel's tensors fit there; percent scales it (2.5)."""
     share = chip.supply.l2 if chip.supply.resident else chip.supply.ddr
     cycles = _global(bursts, burst_bytes, chip, port, share) * percent // 100
-    return Work(cycles + _short(bursts * burst_bytes, chip.numbers), chip.numbers["write_latency"])
+    return cycles + _short(bursts * burst_bytes, chip.numbers)
 
 
 def _global(bursts: int, burst_bytes: int, chip: Chip, rate: int, share: tuple[int, int]) -> int:
@@ -207,52 +220,44 @@ def _move(instruction: Instruction, shapes: Shapes, chip: Chip, atomic: bool) ->
     origin, goal = source.buffer.scope, target.buffer.scope
     numbers, rates = chip.numbers, chip.rates
     count, elements = shapes[0][0], prod(shapes[0][1:])
-    size = max(SIZES[target.dtype], SIZES[source.dtype]) if L0C in (origin, goal) else SIZES[source.dtype]
+    read, written = elements * SIZES[source.dtype], elements * SIZES[target.dtype]
     if origin == GM:
         port = rates.gm_to_ub if goal == UB else rates.l2_read
-        return global_read(count, elements * size, chip, chip.supply.first(source.buffer), port)
+        return Work(global_read(count, read, chip, chip.supply.first(source.buffer), port), count * read)
     if goal == GM:
-        return _to_global(count, elements, source, target, chip, atomic)
+        percent = numbers["atomic_percent"] if atomic else 100
+        if origin != L0C:
+            return Work(global_write(count, written, chip, rates.ub_to_ddr, percent), count * written)
+        drained = numbers["fixpipe_head"] + -(-count * read // rates.l0c_to_ub)
+        return Work(drained + global_write(count, written, chip, rates.l0c_to_gm, percent), count * written)
+    total = count * (max(read, written) if L0C in (origin, goal) else read)
     head, rate = {
         (UB, L1): (numbers["ub_to_l1_head"], rates.ub_to_l1),
         (L1, UB): (numbers["l1_to_ub_head"], rates.l1_to_ub),
         (UB, UB): (0, 256),
     }.get((origin, goal), (0, rates.l0c_to_ub))
     least = numbers["vector_least"] if instruction.row.pipe == isa.V else 0
-    return Work(max(least, head + -(-count * elements * size // rate)))
-
-
-def _to_global(count: int, elements: int, source: Access, target: Access, chip: Chip, atomic: bool) -> Work:
-    """A fixpipe reads L0C before it writes (5.2, FIX)."""
-    percent = chip.numbers["atomic_percent"] if atomic else 100
-    burst = elements * SIZES[target.dtype]
-    if source.buffer.scope != L0C:
-        return global_write(count, burst, chip, chip.rates.ub_to_ddr, percent)
-    written = global_write(count, burst, chip, chip.rates.l0c_to_gm, percent)
-    read = -(-count * elements * SIZES[source.dtype] // chip.rates.l0c_to_ub)
-    return Work(chip.numbers["fixpipe_head"] + read + written.cycles, written.latency)
+    return Work(max(least, head + -(-total // rate)), total)
 
 
 def _load(instruction: Instruction, shapes: Shapes, chip: Chip, atomic: bool) -> Work:
-    target, source = instruction.outputs[0].buffer.scope, instruction.inputs[0].buffer
-    total = prod(shapes[0]) * SIZES[instruction.outputs[0].dtype]
+    target, source = instruction.outputs[0], instruction.inputs[0].buffer
+    total, numbers = prod(shapes[0]) * SIZES[target.dtype], chip.numbers
     if source.scope == GM:
-        return global_read(1, total, chip, chip.supply.first(source), chip.rates.l2_read)
-    rate = chip.rates.l1_to_l0b if target == L0B else chip.rates.l1_to_l0a
-    numbers, cycles = chip.numbers, -(-total // rate)
+        return Work(global_read(1, total, chip, chip.supply.first(source)), total)
+    cycles = -(-total // (chip.rates.l1_to_l0b if target.buffer.scope == L0B else chip.rates.l1_to_l0a))
     if instruction.row.name == "load3dv1":
-        return Work(max(numbers["image_load_least"], numbers["image_load_head"] + cycles), numbers["load_latency"])
-    return Work(numbers["load_head"] + cycles, numbers["load_latency"])
+        return Work(max(numbers["image_load_least"], numbers["image_load_head"] + cycles), total)
+    return Work(numbers["load_head"] + cycles, total)
 
 
 def _cube(instruction: Instruction, shapes: Shapes, chip: Chip, atomic: bool) -> Work:
     n1, m, _ = shapes[0]
-    numbers, latency = chip.numbers, chip.numbers["mmad_latency"]
     if instruction.row.name == "mmad":
         passes = 2 if SIZES[instruction.inputs[0].dtype] == 4 else 1  # 16 x 8 x 16 of float32 in two cycles
-        return Work(mmad(m // 16, passes * shapes[1][1], n1, numbers), latency)
+        return Work(mmad(m // 16, passes * shapes[1][1], n1, chip.numbers))
     fractals = (512 // chip.rates.l1_to_l0a, 512 // chip.rates.l1_to_l0b)
-    return Work(matmul(m // 16, shapes[1][0], n1, numbers, fractals, chip.l0c_bytes // 1024), latency)
+    return Work(matmul(m // 16, shapes[1][0], n1, chip.numbers, fractals, chip.l0c_bytes // 1024))
 
 
 def _scalar(instruction: Instruction, shapes: Shapes, chip: Chip, atomic: bool) -> Work:
