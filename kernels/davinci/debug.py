@@ -52,11 +52,7 @@ class Debugger:
         program, chosen = self._tik.program, options.current()
         slack = 0 if chosen.strict else SLACK
         scalars = _check_names(program, feed_dict)
-        fed = {
-            tensor.buffer: _feed(tensor, feed_dict[tensor.name], slack)
-            for tensor in program.inputs
-            if isinstance(tensor, Tensor)
-        }
+        fed = _feed_all(program, feed_dict, slack)
         registers: Registers = [0] * program.registers
         for slot, number in scalars.items():
             registers[slot] = number
@@ -111,6 +107,19 @@ def _check_names(program: Program, feed_dict: Mapping[str, Any]) -> dict[int, An
                 raise FeedError(f"input {one.name} is a {one.dtype} number, not {feed_dict[one.name]!r}")
             scalars[one.slot] = round_to(one.dtype, number.item())
     return scalars
+
+
+def _feed_all(program: Program, feed_dict: Mapping[str, Any], slack: int) -> dict[Buffer, np.ndarray]:
+    """Fills GM and returns the callers' arrays, flat. An array that is fed twice is one and the same in GM too."""
+    fed: dict[Buffer, np.ndarray] = {}
+    for tensor in program.inputs:
+        if isinstance(tensor, Tensor):
+            array = _feed(tensor, feed_dict[tensor.name], slack)
+            for other, earlier in fed.items():
+                if earlier.ctypes.data == array.ctypes.data and earlier.size == array.size == tensor.buffer.size:
+                    tensor.buffer.array = other.array
+            fed[tensor.buffer] = array
+    return fed
 
 
 def _feed(tensor: Tensor, value: Any, slack: int) -> np.ndarray:

@@ -377,6 +377,11 @@ def describe(value: Value) -> str:
     return " + ".join(parts)
 
 
+def describe_shape(sizes: Sequence[Value]) -> str:
+    """Sizes as a reader would write a shape."""
+    return f"[{', '.join(map(describe, sizes))}]"
+
+
 def _describe_operation(operation: Operation) -> str:
     operands = [describe(operand) for operand in operation.operands]
     if operation.symbol.isidentifier():

@@ -81,27 +81,26 @@ class Linker:
         return fused(block)
 
     def steps(self, block: Block) -> Step:
-        """A block as one function, linked when it is first run."""
+        """A block as one function, whose statements are linked when they are first reached."""
         linked: list[Step] = []
-        lines: list[Statement | ElementCopies] = []
-
-        def link_all() -> None:
-            for statement in self.statements(block):
-                linked.append(self.link(statement))
-                lines.append(statement)
-                if isinstance(statement, Leave):
-                    return
+        reached: list[Statement | ElementCopies] = []
+        ahead = self.statements(block)
 
         def run_block(r: Registers) -> Any:
-            if not linked:
-                link_all()
             try:
                 for step in linked:
                     signal = step(r)
                     if signal:
                         return signal
+                for statement in ahead:
+                    reached.append(statement)
+                    step = self.link(statement)
+                    linked.append(step)
+                    signal = step(r)
+                    if signal:
+                        return signal
             except ArithmeticError as error:
-                where = getattr(lines[linked.index(step)], "where", None)
+                where = getattr(reached[linked.index(step)], "where", None)
                 raise _RAISED.get(type(error), TikError)(str(error), where) from error
             return None
 

@@ -21,7 +21,7 @@ from autotune.kernels.davinci.expr import (
     Value,
     Variable,
     as_value,
-    describe,
+    describe_shape,
     is_float,
 )
 from autotune.kernels.davinci.limits import Limit
@@ -155,7 +155,7 @@ class Recorder:
         sizes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
         values = tuple(int(size) if isinstance(size, float) else as_value(size) for size in sizes)
         if not values or len(values) > 8 or any(not isinstance(v, Expr) and v < 1 for v in values):
-            raise ShapeError(f"a shape has 1 to 8 axes of at least 1, not {list(map(describe, values))}", self.where())
+            raise ShapeError(f"a shape has 1 to 8 axes of at least 1, not {describe_shape(values)}", self.where())
         return values
 
     def declare(self, dtype: str, shape: Any, scope: str, name: str, max_bytes: int | None = None) -> Tensor:

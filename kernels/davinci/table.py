@@ -49,9 +49,9 @@ ROWS: tuple[Row, ...] = (
 _NAMES = {
     "vcmp": "vcmp_eq", "vcmpv": "vcmpv_eq", "vlog": "vln", "vreducev2": "vreduce", "vec_conv": "vconv",
     "vec_dup": "vector_dup", "h_conv": "h_cast", "h_cmpv": "h_cmpv_eq", "mov_tensor_to_cmpmask": "mov_cmpmask",
-    "mov_cmpmask_to_tensor": "mov_cmpmask",
+    "mov_cmpmask_to_tensor": "mov_cmpmask", "vec_trans": "vtranspose", "vec_trans_scatter": "vnchwconv",
 }  # fmt: skip
-"""Calls and intrinsics whose row has another name. vec_* calls share the row of their v* twin."""
+"""Calls and intrinsics whose row has another name. vec_* share the row of their v* twin; Intrinsic_exp is vexp."""
 SCALAR_CALLS = frozenset(
     f"scalar_{name}" for name in ("max", "min", "abs", "sqrt", "conv", "countbit0", "countbit1", "countleading0")
 )
@@ -62,7 +62,7 @@ _CODES = {name: code for code, name in SHORT.items()}
 
 @cache
 def _rows_named(name: str) -> tuple[Row, ...]:
-    wanted = {name, _NAMES.get(name, name)}
+    wanted = {name, f"v{name}", _NAMES.get(name, name)}
     if name.startswith("vec_"):
         wanted.add(f"v{name[4:]}")
     return tuple(row for row in ROWS if row.name in wanted)

@@ -16,6 +16,7 @@ from autotune.kernels.davinci.expr import (
     as_value,
     condition,
     describe,
+    describe_shape,
     is_float,
 )
 from autotune.kernels.davinci.memory import GM, SIZES, UB, Buffer
@@ -134,7 +135,7 @@ class Tensor:
         return product(self._shape)
 
     def __repr__(self) -> str:
-        return f"{self.name}{list(map(describe, self._shape))} {self.dtype} in {self.scope}"
+        return f"{self.name}{describe_shape(self._shape)} {self.dtype} in {self.scope}"
 
     def strides(self) -> tuple[Value, ...]:
         """Strides in elements."""
@@ -235,7 +236,7 @@ class Tensor:
         if not self.contiguous():
             raise ShapeError(f"{self.name}: a strided view cannot be reshaped")
         if not _same(product(shape), self.size):
-            raise ShapeError(f"{self.name}: {describe(self.size)} elements do not make {list(map(describe, shape))}")
+            raise ShapeError(f"{self.name}: {describe(self.size)} elements do not make {describe_shape(shape)}")
         return Tensor(self._recorder, self.buffer, self.dtype, shape, self._offset)
 
     def flatten(self) -> Tensor:
@@ -325,7 +326,7 @@ class Scalar(Symbolic):
             source = value if src_offset is None else value[src_offset]
             if source.scope not in (UB, GM):
                 raise ScopeError(f"Scalar {self.name} reads UB, not {source.name} in {source.scope}")
-            taken: Value | Access = source.pattern((1,), (1,))
+            taken: Value | Access = self._loaded_from(source)
         else:
             taken = as_value(value)
             if isinstance(taken, (int, float)):
@@ -333,3 +334,11 @@ class Scalar(Symbolic):
             elif self.dtype == "float16" and not isinstance(value, Scalar):
                 raise DataTypeError(f"float16 Scalar {self.name} cannot take an Expr on any product")
         recorder.emit(SetScalar(self.slot, self.dtype, taken, recorder.where()))
+
+    def _loaded_from(self, source: Tensor) -> Access:
+        """One element. A whole Scalar takes the bits of a float element of its size, as vcmax leaves its index."""
+        access = source.pattern((1,), (1,))
+        if source.dtype in FLOATS and self.dtype not in FLOATS and SIZES[source.dtype] == SIZES[self.dtype]:
+            source.buffer.reinterpreted = True
+            access.dtype = self.dtype
+        return access

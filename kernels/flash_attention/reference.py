@@ -1,7 +1,7 @@
 """What attention is: its forward and gradients in numpy float64, as exact as the host can be.
 
 All arrays are row-major. The rules of masks and windows are the product's own: windows are counted in tokens (or in
-fixed blocks of 128 tokens), ``attn_mask`` adds -10000 where it is 1, dropout multiplies the probabilities by 0 or 1/keep.
+fixed blocks of 128 tokens), ``attn_mask`` adds -10000 where it is 1, dropout multiplies probabilities by 0 or 1/keep.
 Work is done for a few query rows at a time, so that memory grows with N and not with Nq * N.
 """
 
@@ -40,7 +40,7 @@ def forward(
     """Output o (B, H, Nq, D) and log-sum-exp lse (B, H, Nq), both float64.
 
     ``q`` is (B, H, Nq, D), ``k`` and ``v`` are (B, H, N, D), of any float type. ``attn_mask`` is (B, Nq, N) where the
-    problem's mask is full and (1, Nq, N) where it is shared, 1 = masked; ``dropout_mask`` (B, H, Nq, N) holds 0 or 1/keep;
+    problem's mask is full and (1, Nq, N) where it is shared, 1 = masked; ``dropout_mask`` (B, H, Nq, N) is 0 or 1/keep;
     ``alibi`` (B, H, 1, N) is added to the scores. Each is given exactly when the problem has it. ``scale`` multiplies
     q k^T and is 1/sqrt(D) by default. A row with no key inside its window has o = 0 and lse = -inf.
     Raises ProblemError when an array is missing, unexpected or of another shape.

@@ -46,7 +46,7 @@ class Compiled(Protocol):
 
 
 class Target(Protocol):
-    """A place where kernels run: ``name`` is what the user types, ``fingerprint`` changes when old times no longer hold."""
+    """A place where kernels run: ``name`` is what is typed, ``fingerprint`` changes when old times no longer hold."""
 
     name: str
     hardware: Hardware

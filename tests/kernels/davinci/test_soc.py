@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from running import Kernel, values
 
 from autotune.kernels.davinci import soc as chips
 from autotune.kernels.davinci.errors import CapacityError, ScopeError
 from autotune.kernels.davinci.memory import L0A, L0B, L0C, L1
+from tests.kernels.davinci.running import Kernel, values
 
 KIB = 1024
 PUBLISHED = {
@@ -51,7 +51,7 @@ def test_a_910b_loads_l0_at_half_the_rate_its_file_repeats_from_the_910a() -> No
     assert (chips.get("Ascend910A").rates.l1_to_l0a, chips.get("Ascend910A").rates.l1_to_l0b) == (512, 256)
 
 
-SPEC = {
+SPEC: dict[str, dict[str, object]] = {
     "Ascend910A": {"SOC_VERSION": "Ascend910A", "SHORT_SOC_VERSION": "Ascend910", "AICORE_TYPE": "AiCore",
                    "CORE_NUM": 32, "MAX_CORE_NUM": 32, "UB_SIZE": 262144, "L1_SIZE": 1048576, "L0A_SIZE": 65536,
                    "L0B_SIZE": 65536, "L0C_SIZE": 262144, "L2_SIZE": 33554432, "CUBE_SIZE": [16, 16, 16],

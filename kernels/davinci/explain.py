@@ -1,0 +1,158 @@
+"""Where a program's time goes: each pipe's share on the slowest core, what it waited for and at which kernel line."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from autotune.kernels.davinci.clocks import PIPES
+from autotune.kernels.davinci.costs import DEFAULT, Profile
+from autotune.kernels.davinci.errors import Where
+from autotune.kernels.davinci.memory import GM, L0A, L0B, L0C, L1, UB
+from autotune.kernels.davinci.program import Program
+from autotune.kernels.davinci.soc import Rates
+from autotune.kernels.davinci.tally import (
+    NAMES,
+    FullRate,
+    Moved,
+    Route,
+    S,
+    StallKey,
+    Tally,
+    TallyCore,
+    TallyWalk,
+    Times,
+)
+from autotune.kernels.davinci.timing import Estimate, summary
+
+SHORT = {GM: "GM", L1: "L1", UB: "UB", L0A: "L0A", L0B: "L0B", L0C: "L0C"}
+RATES: dict[Route, Callable[[Rates], int]] = {
+    (L1, L0A): lambda rates: rates.l1_to_l0a,
+    (L1, L0B): lambda rates: rates.l1_to_l0b,
+    (L1, UB): lambda rates: rates.l1_to_ub,
+    (UB, L1): lambda rates: rates.ub_to_l1,
+    (L0C, UB): lambda rates: rates.l0c_to_ub,
+    (UB, L0C): lambda rates: rates.l0c_to_ub,
+    (UB, UB): lambda rates: 256,
+}
+"""Bytes per cycle of the routes inside a core; those from and to GM follow ddr_read and ub_to_ddr."""
+
+
+@dataclass(frozen=True)
+class Stall:
+    """Cycles that one pipe of the slowest core stood still at one kernel line for one cause, and how often."""
+
+    pipe: str
+    cause: str
+    where: Where
+    cycles: int
+    times: int
+
+
+@dataclass(frozen=True)
+class Share:
+    """Cycles of one pipe, from the start to the end of its core.
+
+    busy: doing its own work; what S reads counts as stalled. stalled: work was there, and waited. idle: the rest,
+    in which S had issued nothing more, or matmul kept MTE1.
+    """
+
+    busy: int
+    stalled: int
+    idle: int
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Where the time of the slowest core goes.
+
+    core: its index. shares: by pipe. stalls: longest first. moved: bytes by route, e.g. "GM->L1", on the slowest core;
+    moved_by_all: on all cores. full_rate: cycles that each pipe's work would take at full rate (roofline).
+    """
+
+    estimate: Estimate
+    core: int
+    shares: dict[str, Share]
+    stalls: tuple[Stall, ...]
+    moved: dict[str, int]
+    moved_by_all: dict[str, int]
+    full_rate: dict[str, int]
+
+    @property
+    def cycles(self) -> int:
+        """Cycles of the slowest core."""
+        return self.estimate.core_cycles[self.core]
+
+    @property
+    def bound(self) -> tuple[str, int]:
+        """The pipe with the most work at full rate, and its cycles: no order of instructions is faster."""
+        return max(self.full_rate.items(), key=lambda item: item[1])
+
+    @property
+    def balance(self) -> float:
+        """Mean of the cores' cycles over the slowest core's: 1 where the work is spread evenly."""
+        return sum(self.estimate.core_cycles) / len(self.estimate.core_cycles) / max(self.cycles, 1)
+
+
+def explain(program: Program, remember: bool = True, profile: Profile = DEFAULT) -> Explanation:
+    """Times a program and tells where the time goes. remember: as in ``estimate``; the answer is the same."""
+    cores = [core for core in TallyWalk(program, remember, profile).cores() if isinstance(core, TallyCore)]
+    found = summary(program, cores, profile)
+    index = found.core_cycles.index(max(found.core_cycles))
+    slowest, everything = cores[index], Counter[Any]()
+    for core in cores:
+        everything.update(core.tally)
+    rates = profile.rates or program.soc.rates
+    return Explanation(
+        found, index, _shares(slowest), _stalls(slowest.tally), _moved(slowest.tally), _moved(everything),
+        _full_rate(slowest.tally, rates),
+    )  # fmt: skip
+
+
+def _shares(core: TallyCore) -> dict[str, Share]:
+    """By pipe. S is busy with what it does not wait for, until it has issued everything."""
+    total, stalled = core.finish(), Counter[int]()
+    for key, cycles in core.tally.items():
+        if isinstance(key, StallKey):
+            stalled[key.pipe] += cycles
+    busy = [*core.busy[:S], core.now - stalled[S]]
+    return {
+        name: Share(busy[pipe], stalled[pipe], total - busy[pipe] - stalled[pipe]) for pipe, name in enumerate(NAMES)
+    }
+
+
+def _stalls(tally: Tally) -> tuple[Stall, ...]:
+    found = [
+        Stall(NAMES[key.pipe], key.cause, key.where, cycles, tally[Times(key)])
+        for key, cycles in tally.items()
+        if isinstance(key, StallKey)
+    ]
+    return tuple(sorted(found, key=lambda stall: (-stall.cycles, stall.pipe, stall.cause, stall.where)))
+
+
+def _moved(tally: Tally) -> dict[str, int]:
+    found = {_named(key.route): count for key, count in tally.items() if isinstance(key, Moved)}
+    return dict(sorted(found.items()))
+
+
+def _named(route: Route) -> str:
+    return "->".join(SHORT[scope] for scope in route)
+
+
+def _full_rate(tally: Tally, rates: Rates) -> dict[str, int]:
+    cycles = Counter[str](dict.fromkeys(PIPES, 0))
+    for key, amount in tally.items():
+        if isinstance(key, FullRate):
+            cycles[NAMES[key.pipe]] += amount
+        elif isinstance(key, Moved):
+            cycles[NAMES[key.pipe]] += -(-amount // _rate(key.route, rates))
+    return dict(cycles)
+
+
+def _rate(route: Route, rates: Rates) -> int:
+    """Bytes per cycle."""
+    if GM in route:
+        return rates.ddr_read if route[0] == GM else rates.ub_to_ddr
+    return RATES.get(route, RATES[L0C, UB])(rates)
