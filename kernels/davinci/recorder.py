@@ -200,6 +200,7 @@ class Recorder:
                 f"alive there: {', '.join(alive) or 'nothing'}",
                 self.where(),
             )
+        buffer.address = used
         self.used_bytes[buffer.scope] = used + needed
         self.frames[-1].buffers.append(buffer)
         if used + needed > self.program.peak_bytes[buffer.scope]:
