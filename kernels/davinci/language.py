@@ -90,7 +90,8 @@ class Tik(HighLevel):
     ) -> Program:
         """Ends the recording; with ``output_files_path`` the kernel's description is written to kernel_meta/ there.
 
-        inputs: GM tensors, then InputScalars; outputs: GM tensors; a bare one stands for a list of it.
+        inputs: GM tensors, then InputScalars; outputs: GM tensors; a bare one stands for a list of it. flowtable: more
+        of the inputs, which steer the kernel.
         Raises ScopeError, RangeError, CapacityError or TikError where the kernel's arguments are wrong.
         """
         program = self.program
@@ -101,7 +102,7 @@ class Tik(HighLevel):
             raise TikError(f"BuildCCE config has no key {', '.join(unknown)}; known: {', '.join(sorted(CONFIG_KEYS))}")
         program.kernel_name = kernel_name
         program.inputs, program.outputs = _listed(inputs), _listed(outputs)
-        check_arguments(program)
+        check_arguments(program, _listed(flowtable or []))
         self._check_reserve()
         if output_files_path is not None:
             write_description(program, output_files_path)
