@@ -12,7 +12,6 @@ from autotune.kernels.davinci.expr import (
     Expr,
     Symbolic,
     Value,
-    Variable,
     as_value,
     condition,
     describe,
@@ -56,34 +55,6 @@ def round_to(dtype: str, value: float) -> int | float:
     bits = 8 * SIZES[dtype]
     wrapped = int(value) & ((1 << bits) - 1)
     return wrapped - (1 << bits) if dtype.startswith("int") and wrapped >> (bits - 1) else wrapped
-
-
-class Life:
-    """Whether a block is still open: what is declared in it ends with it."""
-
-    __slots__ = ("ended",)
-
-    def __init__(self) -> None:
-        self.ended = False
-
-
-class LoopIndex(Expr):
-    """A loop's variable, which means nothing outside its loop."""
-
-    __slots__ = ("life",)
-
-    def __init__(self, variable: Variable, life: Life) -> None:
-        super().__init__(((variable, 1),), 0, variable.dtype)
-        self.life = life
-
-    def expr(self) -> Expr:
-        """This Expr. Raises ScopeError outside the loop."""
-        if self.life.ended:
-            raise ScopeError(f"loop variable {describe(self)} is used outside its loop")
-        return self
-
-
-_WHOLE_AXIS = slice(None)
 
 
 class Tensor:
