@@ -34,9 +34,6 @@ class LoopIndex(Expr):
         return self
 
 
-_WHOLE_AXIS = slice(None)
-
-
 def check_lifetimes(block: Block, open_slots: frozenset[int] = frozenset(), closed: set[int] | None = None) -> None:
     """Raises ScopeError where a statement of the block uses the variable of a loop that it does not stand in."""
     left = set() if closed is None else closed

@@ -57,6 +57,9 @@ def round_to(dtype: str, value: float) -> int | float:
     return wrapped - (1 << bits) if dtype.startswith("int") and wrapped >> (bits - 1) else wrapped
 
 
+_WHOLE_AXIS = slice(None)
+
+
 class Tensor:
     """A view of a buffer: ``shape`` and ``strides`` in elements of ``dtype``, first element ``offset``.
 
@@ -153,7 +156,7 @@ class Tensor:
             raise ShapeError(f"{self.name} has {len(self._shape)} axes, the index has {len(key)}")
         offset, shape, strides = self._offset, [], []
         for index, size, stride in zip(key, self._shape, self.strides()):
-            if type(index) is int and index >= 0:
+            if type(index) is int and index >= 0 and (type(size) is not int or index < size):
                 start, extent, step = index, 1, 1
             elif type(index) is slice and index == _WHOLE_AXIS:
                 start, extent, step = 0, size, 1
@@ -170,6 +173,8 @@ class Tensor:
             start = self._index(index)
             if isinstance(start, int) and start < 0:
                 start = start + size
+            if isinstance(start, int) and isinstance(size, int) and not 0 <= start < size:
+                raise ShapeError(f"{self.name}: index {describe(index)} of an axis of {size}")
             return start, 1, 1
         step = 1 if index.step is None else index.step
         if not isinstance(step, int) or step < 1:
