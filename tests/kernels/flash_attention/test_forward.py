@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from autotune.errors import PlanRejected
 from autotune.kernels.davinci import strict
-from autotune.kernels.flash_attention import reference
+from autotune.kernels.flash_attention import context, reference
 from autotune.kernels.flash_attention.layout import from_nz, to_nz
 from autotune.kernels.targets.emulated import EmulatedTarget
 from autotune.plan import CoreSplit, TilingPlan
@@ -205,13 +205,23 @@ def test_double_buffering_changes_no_bit():
     target = EmulatedTarget("Ascend910A")
     arrays = data(problem)
     once, twice = (
-        target.compile(
-            problem, complete(TilingPlan(32, 48, double_buffer=on), problem, target.hardware)
-        ).run(arrays)
+        target.compile(problem, complete(TilingPlan(32, 48, double_buffer=on), problem, target.hardware)).run(arrays)
         for on in (False, True)
     )
     np.testing.assert_array_equal(once["o"], twice["o"])
     np.testing.assert_array_equal(once["lse"], twice["lse"])
+
+
+@pytest.mark.parametrize("mask", ["none", "full"])
+def test_sequences_too_long_for_one_strided_move_are_moved_strip_by_strip(monkeypatch, mask):
+    """A gap of more than 65535 blocks needs a million tokens; the limit is lowered instead."""
+    problem = AttentionProblem.of((2, 1, 70, 200, 40), attn_mask=mask)
+    found = []
+    for most in (context.MOST_GAP, 3):
+        monkeypatch.setattr(context, "MOST_GAP", most)
+        found.append(solve(problem, TilingPlan(32, 96)))
+    assert_right(found[0])
+    assert found[0] == found[1]
 
 
 def test_q_too_deep_for_l0b_is_multiplied_in_parts():
