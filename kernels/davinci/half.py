@@ -28,13 +28,24 @@ def round_half(values: np.ndarray, saturate: bool) -> np.ndarray:
     flat = values.reshape(-1)
     if not np.dot(flat, flat) < _OVERFLOW:
         _limit(flat, saturate)
-    scale = flat.view(np.uint32) & _EXPONENT
+    scale = _scratch(flat.size)
+    np.bitwise_and(flat.view(np.uint32), _EXPONENT, out=scale)
     np.maximum(scale, _SMALLEST, out=scale)
     scale += _SHIFT
     magic = scale.view(np.float32)
     flat += magic
     flat -= magic
     return values
+
+
+_scratches = [np.empty(1 << 14, np.uint32)]
+"""The largest scratch so far; fresh memory for every call would cost as much as the rounding."""
+
+
+def _scratch(size: int) -> np.ndarray:
+    if _scratches[0].size < size:
+        _scratches[0] = np.empty(size, np.uint32)
+    return _scratches[0][:size]
 
 
 def _limit(flat: np.ndarray, saturate: bool) -> None:
