@@ -27,6 +27,8 @@ def database_path(text: str, create: bool) -> Path:
     try:
         _check(path, create)
         path = path.resolve()
+    except StoreError:  # a ValueError too
+        raise
     except (OSError, RuntimeError, ValueError) as error:
         raise StoreError(f"the database path cannot be used: {error}", field="db") from error
     kind = file_system(path, MOUNTS.read_text(errors="replace") if MOUNTS.exists() else "")
