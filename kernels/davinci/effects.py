@@ -11,6 +11,7 @@ from autotune.kernels.davinci import isa, semantics
 from autotune.kernels.davinci.atomics import to_global
 from autotune.kernels.davinci.errors import OutOfBounds
 from autotune.kernels.davinci.expr import Evaluator, Registers, evaluator
+from autotune.kernels.davinci.half import widen_into
 from autotune.kernels.davinci.masks import LaneMask, lane_mask
 from autotune.kernels.davinci.memory import GM
 from autotune.kernels.davinci.operands import (
@@ -38,8 +39,8 @@ def effect(instruction: Instruction, saturate: bool) -> Apply:
     store, output = stores[0], instruction.outputs[0]
     if output.buffer.scope == GM and row.form == isa.MOVE:
         return to_global(instruction, compute, store, saturate)
-    into = row.into or (np.copyto if row.compute is semantics.first else None)
-    if into is not None and _alike(instruction):
+    into = _direct(instruction)
+    if into is not None:
         return _in_turn(instruction, _straight(into, finish_for(row, output.dtype, saturate)))
     if len(stores) > 1:
         return _many(stores, compute)
@@ -55,12 +56,19 @@ def effect(instruction: Instruction, saturate: bool) -> Apply:
     return _in_turn(instruction, apply)
 
 
-def _alike(instruction: Instruction) -> bool:
-    """Whether the host holds all operands as one type in which the work can be done, and every element counts."""
+def _direct(instruction: Instruction) -> Callable[..., Any] | None:
+    """The call's work straight to its destination, where every element counts and the host's types allow it."""
     if instruction.mask is not None or len(instruction.outputs) > 1:
-        return False
-    held = {access.buffer.numpy_dtype(access.dtype) for access in (*instruction.outputs, *instruction.inputs)}
-    return len(held) == 1 and (instruction.row.exact or held != {np.dtype(np.float16)})
+        return None
+    row, output = instruction.row, instruction.outputs[0]
+    copies = row.compute is semantics.first
+    sources = {access.buffer.numpy_dtype(access.dtype) for access in instruction.inputs}
+    held = output.buffer.numpy_dtype(output.dtype)
+    if copies and held == np.float32 and sources == {np.dtype(np.float16)}:
+        return widen_into
+    if not sources <= {held} or (held == np.float16 and not row.exact):
+        return None
+    return np.copyto if copies else row.into
 
 
 def _straight(into: Callable[..., Any], finish: Callable[[Array], None] | None) -> Apply:

@@ -30,7 +30,14 @@ def mmad(a: Array, b: Array, accumulated: Array | None, k: int) -> Array:
 
 def mmad_into(target: Array, a: Array, b: Array, accumulated: Array | None, k: int) -> None:
     """``mmad`` into float32."""
-    _zn_into(target, *_from_l0(a, b, k), accumulated)
+    if a.shape[1] > 1:
+        _zn_into(target, *_from_l0(a, b, k), accumulated)
+        return
+    left, right = a.reshape(-1, a.shape[3])[:, :k], b[0].transpose(0, 2, 1)[:, :k]  # one k-block: no operand is copied
+    if accumulated is None:
+        np.matmul(left, right, out=target)
+    else:
+        np.add(np.matmul(left, right), accumulated, out=target)
 
 
 def _from_l1(a: Array, b: Array, k: int) -> tuple[Array, Array]:
