@@ -25,8 +25,8 @@ def database_path(text: str, create: bool) -> Path:
     """
     path = Path(_parse(text).database or "")
     try:
-        _check(path, create)
         path = path.resolve()
+        _check(path, create)
     except StoreError:  # a ValueError too
         raise
     except (OSError, RuntimeError, ValueError) as error:

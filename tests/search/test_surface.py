@@ -9,7 +9,7 @@ import pytest
 from autotune.search.space import Space
 from autotune.search.surface import ResponseSurface
 
-POINTS = {
+POINTS: dict[tuple[int, int, str], dict[str, int | str]] = {
     (Br, Bc, rule): {"Br": Br, "Bc": Bc, "rule": rule}
     for Br, Bc, rule in product((16, 32, 64, 128, 256), (16, 64, 256, 1024), ("even", "balanced"))
 }
