@@ -16,10 +16,12 @@ from typing import Any
 import numpy as np
 
 from autotune.kernels.davinci.expr import Expr, Registers, Variable
+from autotune.kernels.davinci.merging import merged, overwritten, run_length
 from autotune.kernels.davinci.operands import flat, getter
 from autotune.kernels.davinci.program import (
     Access,
     Block,
+    Declare,
     Instruction,
     Loop,
     SetScalar,
@@ -61,7 +63,7 @@ class ElementCopies:
 
 
 def fused(block: Block) -> Iterator[Statement | ElementCopies]:
-    """The block's statements, with unrolled runs of element copies as one."""
+    """The block's statements, with unrolled runs as one and without declarations that nothing shows."""
     index = 0
     while index < len(block):
         pairs: list[tuple[SetScalar, Instruction]] = []
@@ -70,9 +72,13 @@ def fused(block: Block) -> Iterator[Statement | ElementCopies]:
         if len(pairs) >= SHORTEST:
             yield ElementCopies(pairs)
             index += 2 * len(pairs)
-        else:
-            yield block[index]
-            index += 1
+            continue
+        statement, length = block[index], run_length(block, index)
+        if length > 1:
+            yield merged(block[index : index + length])  # type: ignore[arg-type]
+        elif not isinstance(statement, Declare) or not overwritten(block, index):
+            yield statement
+        index += length
 
 
 def _pair(block: Block, index: int) -> tuple[SetScalar, Instruction] | None:

@@ -292,3 +292,9 @@ def test_strict_and_default_give_the_same_numbers(k: Kernel) -> None:
         factor = expected[i * 7]
         expected[i * 128 : i * 128 + 128] *= factor
     np.testing.assert_array_equal(found, expected)
+
+
+def test_a_repeat_of_0_reads_nothing_wherever_it_starts(k: Kernel) -> None:
+    a, none = half(k.tik, "a"), k.tik.Scalar("int32", "none", 0)
+    k.tik.vec_abs(128, a[none + 512 :], a, none, 8, 8)
+    k.run()
