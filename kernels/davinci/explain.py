@@ -37,7 +37,7 @@ RATES: dict[Route, Callable[[Rates], int]] = {
     (UB, L0C): lambda rates: rates.l0c_to_ub,
     (UB, UB): lambda rates: 256,
 }
-"""Bytes per cycle of the routes inside a core; those from and to GM follow ddr_read and ub_to_ddr."""
+"""Bytes per cycle of the routes inside a core; what those from and to GM take, the tally knows."""
 
 
 @dataclass(frozen=True)
@@ -146,13 +146,6 @@ def _full_rate(tally: Tally, rates: Rates) -> dict[str, int]:
     for key, amount in tally.items():
         if isinstance(key, FullRate):
             cycles[NAMES[key.pipe]] += amount
-        elif isinstance(key, Moved):
-            cycles[NAMES[key.pipe]] += -(-amount // _rate(key.route, rates))
+        elif isinstance(key, Moved) and GM not in key.route:
+            cycles[NAMES[key.pipe]] += -(-amount // RATES.get(key.route, RATES[L0C, UB])(rates))
     return dict(cycles)
-
-
-def _rate(route: Route, rates: Rates) -> int:
-    """Bytes per cycle."""
-    if GM in route:
-        return rates.ddr_read if route[0] == GM else rates.ub_to_ddr
-    return RATES.get(route, RATES[L0C, UB])(rates)

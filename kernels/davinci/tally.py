@@ -19,6 +19,7 @@ from autotune.kernels.davinci.fusion import ElementCopies
 from autotune.kernels.davinci.memory import GM
 from autotune.kernels.davinci.program import Access, Instruction, Program, SetScalar, Statement
 from autotune.kernels.davinci.regions import Keys
+from autotune.kernels.davinci.rows_cube import FEEDS_ITSELF
 from autotune.kernels.davinci.steering import Steering
 from autotune.kernels.davinci.timing import Seen, Step, Turn, Walk
 
@@ -132,7 +133,7 @@ class TallyWalk(Walk):
 
     def __init__(self, program: Program, remember: bool, profile: Profile) -> None:
         super().__init__(program, remember, profile)
-        self._ideal = _without_heads(profile)
+        self._ideal = replace(self.chip, numbers=_without_heads(self.profile))
         self._work: dict[Instruction, Tally] = {}
 
     def new_core(self) -> Core:
@@ -162,16 +163,17 @@ class TallyWalk(Walk):
     def _full(self, instruction: Instruction, shapes: list[Any]) -> Tally:
         """Bytes of a move; of anything else its cycles without heads, those of a product by its tiles."""
         pipe, form = PIPES.index(instruction.row.pipe), instruction.row.form
-        work = costs.work(instruction, shapes, self.soc, False, self._ideal)
+        work = costs.work(instruction, shapes, self._ideal)
         if work.bytes:
             route = (instruction.inputs[0].buffer.scope, instruction.outputs[0].buffer.scope)
-            return Counter({Moved(pipe, route): work.bytes})
+            outside = costs.at_full_rate(instruction, work.bytes, self.chip) if GM in route else 0
+            return Counter({Moved(pipe, route): work.bytes, FullRate(pipe): outside})
         tiles = form == isa.CUBE and instruction.row.name in ("matmul", "mmad")
         return Counter({FullRate(pipe): _tiles(instruction, shapes) if tiles else work.cycles})
 
     def _issued(self, instruction: Instruction, step: Step) -> Step:
         reads, writes = self.together(instruction.inputs), self.together(instruction.outputs)
-        pipe, both, where = PIPES.index(instruction.row.pipe), instruction.row.name == "matmul", instruction.where
+        pipe, both, where = PIPES.index(instruction.row.pipe), instruction.row in FEEDS_ITSELF, instruction.where
         issue, queue = self.profile["issue"], f"queue of {instruction.row.pipe} is full"
 
         def run(core: Any, r: Registers) -> None:
