@@ -15,14 +15,15 @@ MAX_TOTAL = 192
 """Most inputs, outputs and workspaces together."""
 
 
-def check_arguments(program: Program) -> None:
-    """Raises ScopeError, RangeError or TikError."""
+def check_arguments(program: Program, flowtable: list[Any]) -> None:
+    """Adds what only the flowtable has to the inputs. Raises ScopeError, RangeError or TikError."""
+    _check_order(program.inputs)
+    program.inputs += [one for one in flowtable if all(one is not other for other in program.inputs)]
     for role, arguments in (("inputs", program.inputs), ("outputs", program.outputs)):
         if len(arguments) > MAX_ARGUMENTS:
             raise RangeError(f"{len(arguments)} {role}; a kernel has at most {MAX_ARGUMENTS}")
         for argument in arguments:
             _check_kind(role, argument)
-    _check_order(program.inputs)
     _check_names(program)
     workspaces = sum(buffer.workspace for buffer in program.global_buffers)
     total = len(program.inputs) + len(program.outputs) + workspaces

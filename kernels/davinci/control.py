@@ -15,7 +15,8 @@ from autotune.kernels.davinci.errors import (
     ScopeError,
     TikError,
 )
-from autotune.kernels.davinci.expr import Expr, Symbolic, Value, Variable, as_value, condition, variables
+from autotune.kernels.davinci.expr import Expr, Symbolic, Value, Variable, as_value, condition, describe, variables
+from autotune.kernels.davinci.lifetimes import Life, LoopIndex
 from autotune.kernels.davinci.memory import GM, SIZES
 from autotune.kernels.davinci.program import Block, Branch, Leave, Loop, SetScalar
 from autotune.kernels.davinci.recorder import (
@@ -26,12 +27,14 @@ from autotune.kernels.davinci.recorder import (
     Recorder,
 )
 from autotune.kernels.davinci.soc import ATOMIC_TYPES, SoC
-from autotune.kernels.davinci.tensor import Life, LoopIndex, Tensor
+from autotune.kernels.davinci.tensor import Tensor
 
 MAX_INIT_ELEMENTS = 256 * 1024
 """Most elements of a tensor with init_value (tik_api.md 2.1)."""
 
 
+UNSYNCHRONISED = "unsynchronised"
+"""The kind of a block that new_stmt_scope(disable_sync=True) opens."""
 MOST_ARMS = 400
 """Most arms of a chain of if_scope, elif_scope and else_scope (tik_api.md 2.4)."""
 NO_CONDITION = {"dav-m100": ("float16", "float32"), "dav-c220": ()}
@@ -65,7 +68,9 @@ class Control(Recorder):
 
     def new_stmt_scope(self, disable_sync: bool = False) -> _Scope:
         """A block: what is declared in it dies with it."""
-        return _Scope(self, "scope", self.frames[-1].block)
+        if any(frame.kind == UNSYNCHRONISED for frame in self.frames):
+            raise TikError("new_stmt_scope(disable_sync=True) takes no new_stmt_scope inside")
+        return _Scope(self, UNSYNCHRONISED if disable_sync else "scope", self.frames[-1].block)
 
     def for_range(
         self,
@@ -83,18 +88,14 @@ class Control(Recorder):
         start, stop = self._bound("begint", begint), self._bound("endt", endt)
         if isinstance(start, int) and isinstance(stop, int) and stop < start:
             raise RangeError(f"for_range from {start} to {stop} runs backwards", self.where())
-        if block_num is None:
-            block_num = 1
-        cores = self.number("block_num", block_num, 1, 65535)
-        if isinstance(cores, Expr):
-            raise RangeError("block_num must be a Python int on the emulated core", self.where())
+        if not isinstance(thread_num, int):
+            raise RangeError(f"thread_num is {thread_num!r}; it must be a Python int")
         threads = self.number("thread_num", thread_num, 0, 4)
-        if isinstance(threads, Expr):
-            raise RangeError("thread_num must be a Python int", self.where())
+        cores = as_value(1 if block_num is None else block_num)
         body: Block = []
-        if cores > 1:
-            self._check_core_loop(start, stop, cores, threads)
-            return self._loop("cores", Variable(CORE_REGISTER, name, dtype), start, stop, 1, cores, body)
+        if isinstance(cores, Expr) or self.number("block_num", cores, 1, 65535) > 1:
+            most = self._check_core_loop(start, stop, cores, threads)
+            return self._loop("cores", Variable(CORE_REGISTER, name, dtype), start, stop, 1, most, body)
         return self._loop("for", self.new_variable(name, dtype), start, stop, max(threads, 1), 1, body)
 
     def _loop(
@@ -106,13 +107,16 @@ class Control(Recorder):
         life = Life()
         return _Scope(self, kind, body, OpenLoop(LoopIndex(variable, life), threads, empty, life, loop))
 
-    def _check_core_loop(self, start: Value, stop: Value, cores: int, threads: int) -> None:
+    def _check_core_loop(self, start: Value, stop: Value, cores: Value, threads: int) -> int:
+        """The number of cores; all of the chip's where a symbolic block_num tells only later how many have work."""
         if self._multi_core or any(frame.kind in ("for", "cores") for frame in self.frames):
-            raise TikError("a kernel has one loop over cores, outside every other loop", self.where())
-        if start != 0 or stop != cores or threads > 1:
-            raise RangeError(f"a loop over {cores} cores runs from 0 to block_num with thread_num 1", self.where())
+            raise TikError("a kernel has one loop over cores, outside every other loop")
+        beyond = stop - cores
+        if not isinstance(start, int) or start or isinstance(beyond, Expr) or beyond != 0 or threads > 1:
+            raise RangeError(f"a loop over {describe(cores)} cores runs from 0 to block_num with thread_num 1")
         self._multi_core = True
-        self.program.block_num = cores
+        self.program.block_num = cores if isinstance(cores, int) else self.program.soc.cores
+        return self.program.block_num
 
     def _bound(self, name: str, value: Any) -> Value:
         if isinstance(value, Tensor):

@@ -11,6 +11,7 @@ import numpy as np
 from autotune.kernels.davinci import interpreter, options
 from autotune.kernels.davinci.errors import FeedError, kernel_line
 from autotune.kernels.davinci.expr import Registers
+from autotune.kernels.davinci.lifetimes import check_lifetimes
 from autotune.kernels.davinci.memory import NUMPY, Buffer, poison
 from autotune.kernels.davinci.operands import getter
 from autotune.kernels.davinci.printing import shower
@@ -86,6 +87,7 @@ def _run(program: Program, scalars: dict[int, Any], chosen: options.Options) -> 
     if chosen.trace:
         watchers.append(Tracer(chosen.trace, program.scalar_names))
     if chosen.strict:
+        check_lifetimes(program.body)
         watchers.append(Checker(program.block_num))
     linker = WatchedLinker(program.soc.saturates, watchers, chosen.strict) if watchers else None
     order = None

@@ -344,6 +344,11 @@ def _atom(atom: Atom) -> Evaluator:
     getters: Sequence[Evaluator] = [o if callable(o) else _constant(o) for o in operands]
     if len(getters) == 2:
         first, second = getters
+        if atom.symbol == "all":
+            return lambda r: first(r) and second(r)
+        if not callable(operands[1]):
+            known = operands[1]
+            return lambda r: apply(first(r), known)
         return lambda r: apply(first(r), second(r))
     return lambda r: apply(*(get(r) for get in getters))
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from autotune.kernels.davinci.effects import effect, element_reader, element_writer
-from autotune.kernels.davinci.errors import TikError, Undefined, UninitialisedRead
-from autotune.kernels.davinci.expr import Registers, evaluator
+from autotune.kernels.davinci.errors import RangeError, TikError, Undefined, UninitialisedRead
+from autotune.kernels.davinci.expr import Expr, Registers, evaluator
 from autotune.kernels.davinci.fusion import ElementCopies, fill_loop, fused
 from autotune.kernels.davinci.limits import guarded
 from autotune.kernels.davinci.memory import poison
@@ -127,7 +127,7 @@ class Linker:
         """for_range; the loop over cores runs its body once."""
         body, slot = self.steps(loop.body), loop.slot
         if loop.block_num > 1:
-            return body
+            return _cores_loop(loop, body)
         start, stop = getter(loop.start), getter(loop.stop)
         fill = self.whole_loop(loop)
 
@@ -222,6 +222,20 @@ class Linker:
                 apply(r, places, values)
 
         return step
+
+
+def _cores_loop(loop: Loop, body: Step) -> Step:
+    """The loop over cores, on one of them: its body once, or not at all where the symbolic block_num is too small."""
+    if not isinstance(loop.stop, Expr):
+        return body
+    stop = getter(loop.stop)
+
+    def run_if_needed(r: Registers) -> Any:
+        if stop(r) > loop.block_num:
+            raise RangeError(f"block_num is {stop(r)}; the chip has {loop.block_num} cores", loop.where)
+        return body(r) if r[CORE_REGISTER] < stop(r) else None
+
+    return run_if_needed
 
 
 _LINKS = {

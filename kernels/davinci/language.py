@@ -16,7 +16,12 @@ from autotune.kernels.davinci.memory import UB
 from autotune.kernels.davinci.program import Program
 from autotune.kernels.davinci.recorder import NAME
 
-PROFILES = {("v100", "mini"): "Ascend310", ("v100", "cloud"): "Ascend910A", ("v200", "aic"): "Ascend310P3"}
+PROFILES = {
+    ("v100", "mini"): chips.get("Ascend310"),
+    ("v100", "cloud"): chips.get("Ascend910A"),
+    ("v200", "aic"): chips.get("Ascend310P3"),
+    ("v200", "vec"): chips.get("Ascend310P3").vector_view(),
+}
 """Dprofile's architecture and version to a chip (tik_api.md 2.8)."""
 
 CONFIG_KEYS = frozenset((
@@ -39,7 +44,7 @@ class Dprofile:
         key = (ai_core_arch, ai_core_version or "")
         if key not in PROFILES:
             raise NotEmulated("Dprofile", f"{key}; known: {', '.join(map(str, PROFILES))}")
-        self.soc = chips.get(PROFILES[key])
+        self.soc = PROFILES[key]
 
     def get_unified_buffer_size(self) -> int:
         """Bytes of UB."""
@@ -48,6 +53,18 @@ class Dprofile:
     def get_l1_buffer_size(self) -> int:
         """Bytes of L1."""
         return self.soc.l1_bytes
+
+    def get_l0a_buffer_size(self) -> int:
+        """Bytes of L0A."""
+        return self.soc.l0a_bytes
+
+    def get_l0b_buffer_size(self) -> int:
+        """Bytes of L0B."""
+        return self.soc.l0b_bytes
+
+    def get_l0c_buffer_size(self) -> int:
+        """Bytes of L0C."""
+        return self.soc.l0c_bytes
 
     def get_aicore_num(self) -> int:
         """Number of cores."""
@@ -90,7 +107,8 @@ class Tik(HighLevel):
     ) -> Program:
         """Ends the recording; with ``output_files_path`` the kernel's description is written to kernel_meta/ there.
 
-        inputs: GM tensors, then InputScalars; outputs: GM tensors; a bare one stands for a list of it.
+        inputs: GM tensors, then InputScalars; outputs: GM tensors; a bare one stands for a list of it. flowtable: more
+        of the inputs, which steer the kernel.
         Raises ScopeError, RangeError, CapacityError or TikError where the kernel's arguments are wrong.
         """
         program = self.program
@@ -101,7 +119,7 @@ class Tik(HighLevel):
             raise TikError(f"BuildCCE config has no key {', '.join(unknown)}; known: {', '.join(sorted(CONFIG_KEYS))}")
         program.kernel_name = kernel_name
         program.inputs, program.outputs = _listed(inputs), _listed(outputs)
-        check_arguments(program)
+        check_arguments(program, _listed(flowtable or []))
         self._check_reserve()
         if output_files_path is not None:
             write_description(program, output_files_path)

@@ -24,6 +24,7 @@ from autotune.kernels.davinci.expr import (
     describe_shape,
     is_float,
 )
+from autotune.kernels.davinci.lifetimes import Life
 from autotune.kernels.davinci.limits import Limit
 from autotune.kernels.davinci.memory import (
     GM,
@@ -44,7 +45,7 @@ from autotune.kernels.davinci.program import (
     Statement,
 )
 from autotune.kernels.davinci.rows_scalar import STORE_ELEMENT
-from autotune.kernels.davinci.tensor import Life, Scalar, Tensor, product, round_to
+from autotune.kernels.davinci.tensor import Scalar, Tensor, product, round_to
 
 if TYPE_CHECKING:
     from autotune.kernels.davinci.isa import Row

@@ -12,7 +12,6 @@ from autotune.kernels.davinci.expr import (
     Expr,
     Symbolic,
     Value,
-    Variable,
     as_value,
     condition,
     describe,
@@ -56,31 +55,6 @@ def round_to(dtype: str, value: float) -> int | float:
     bits = 8 * SIZES[dtype]
     wrapped = int(value) & ((1 << bits) - 1)
     return wrapped - (1 << bits) if dtype.startswith("int") and wrapped >> (bits - 1) else wrapped
-
-
-class Life:
-    """Whether a block is still open: what is declared in it ends with it."""
-
-    __slots__ = ("ended",)
-
-    def __init__(self) -> None:
-        self.ended = False
-
-
-class LoopIndex(Expr):
-    """A loop's variable, which means nothing outside its loop."""
-
-    __slots__ = ("life",)
-
-    def __init__(self, variable: Variable, life: Life) -> None:
-        super().__init__(((variable, 1),), 0, variable.dtype)
-        self.life = life
-
-    def expr(self) -> Expr:
-        """This Expr. Raises ScopeError outside the loop."""
-        if self.life.ended:
-            raise ScopeError(f"loop variable {describe(self)} is used outside its loop")
-        return self
 
 
 _WHOLE_AXIS = slice(None)
@@ -182,7 +156,7 @@ class Tensor:
             raise ShapeError(f"{self.name} has {len(self._shape)} axes, the index has {len(key)}")
         offset, shape, strides = self._offset, [], []
         for index, size, stride in zip(key, self._shape, self.strides()):
-            if type(index) is int and index >= 0:
+            if type(index) is int and index >= 0 and (type(size) is not int or index < size):
                 start, extent, step = index, 1, 1
             elif type(index) is slice and index == _WHOLE_AXIS:
                 start, extent, step = 0, size, 1
@@ -199,6 +173,8 @@ class Tensor:
             start = self._index(index)
             if isinstance(start, int) and start < 0:
                 start = start + size
+            if isinstance(start, int) and isinstance(size, int) and not 0 <= start < size:
+                raise ShapeError(f"{self.name}: index {describe(index)} of an axis of {size}")
             return start, 1, 1
         step = 1 if index.step is None else index.step
         if not isinstance(step, int) or step < 1:

@@ -91,6 +91,10 @@ def test_slices_that_cannot_be(tik: Any) -> None:
         grid[16:130]  # beyond
     with reported(ShapeError, "beyond axis", "grid", "5", "4"):
         grid[0:5, :]  # beyond axis
+    with reported(ShapeError, "index", "grid", "4"):
+        grid[4, :]  # index
+    with reported(ShapeError, "negative index", "grid", "-129", "128"):
+        grid[-129]  # negative index
     with reported(ShapeError, "empty", "grid", "8:8"):
         grid[8:8]  # empty
     with reported(ShapeError, "step", "grid", "-1"):

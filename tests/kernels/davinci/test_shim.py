@@ -13,11 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from autotune.kernels import davinci
 from autotune.kernels.davinci import soc as chips
 from tests.kernels.davinci.running import Kernel, values
-
-davinci.install()
 
 ROOT = Path(__file__).parents[3]
 

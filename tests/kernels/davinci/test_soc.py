@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from autotune.kernels.davinci import soc as chips
-from autotune.kernels.davinci.errors import CapacityError, ScopeError
+from autotune.kernels.davinci.errors import CapacityError, NotEmulated, ScopeError
+from autotune.kernels.davinci.language import Dprofile, Tik
 from autotune.kernels.davinci.memory import L0A, L0B, L0C, L1
 from tests.kernels.davinci.running import Kernel, values
 
@@ -170,3 +171,30 @@ def test_l0_of_a_vector_core_is_refused_with_its_size() -> None:
             kernel.local("float16", (256,), scope)
     kernel.shown(kernel.filled(values("float16", 64)))
     kernel.run()
+
+
+@pytest.mark.parametrize(
+    ("profile", "name", "cores", "l1"),
+    [
+        (("v100", "mini"), "Ascend310", 2, 1024 * KIB),
+        (("v100", "cloud"), "Ascend910A", 32, 1024 * KIB),
+        (("v200", "aic"), "Ascend310P3", 8, 1024 * KIB),
+        (("v200", "vec"), "Ascend310P3", 7, 0),
+    ],
+)
+def test_the_old_profiles_name_a_chip(profile: tuple[str, str], name: str, cores: int, l1: int) -> None:
+    old = Dprofile(*profile)
+    assert (old.get_aicore_num(), old.get_l1_buffer_size()) == (cores, l1)
+    assert old.get_unified_buffer_size() == chips.get(name).ub_bytes
+    assert (old.get_l0a_buffer_size(), old.get_l0c_buffer_size()) == ((64 * KIB, 256 * KIB) if l1 else (0, 0))
+    assert Tik(old).program.soc.name == name
+
+
+def test_a_profile_without_a_name_is_the_current_chip() -> None:
+    chips.use("Ascend910ProB", 12)
+    assert Dprofile().get_aicore_num() == 12
+
+
+def test_an_unknown_profile_says_which_there_are() -> None:
+    with pytest.raises(NotEmulated, match="v100"):
+        Dprofile("v200", "hisi-es")
