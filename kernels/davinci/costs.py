@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import ceil, prod
 from typing import TypeAlias
@@ -98,6 +98,15 @@ def latency(instruction: Instruction, numbers: Profile) -> int:
     return numbers["load_latency"] if row.form == isa.LOAD else 0
 
 
+def at_full_rate(instruction: Instruction, moved_bytes: int, chip: Chip) -> int:
+    """Cycles that a move between GM and a core takes in one burst and without any head: no way to move it is faster."""
+    source, target = instruction.inputs[0].buffer, instruction.outputs[0].buffer
+    whole = replace(chip, numbers=replace(chip.numbers, constants={**chip.numbers.constants, "short_move_head": 0}))
+    if source.scope == GM:
+        return global_read(1, moved_bytes, whole, chip.supply.first(source), target.scope)
+    return global_write(1, moved_bytes, whole, source.scope)
+
+
 def packets(burst_bytes: int, largest: int = 256) -> int:
     """Packets that a burst is cut into, greedily: of the largest size in bytes, then of 8, 4, 3, 2, 1 blocks (2.5)."""
     blocks = -(-burst_bytes // 32)
@@ -105,18 +114,17 @@ def packets(burst_bytes: int, largest: int = 256) -> int:
     return whole + rest // 8 + (0, 1, 1, 1, 1, 2, 2, 2)[rest % 8]
 
 
-def global_read(bursts: int, burst_bytes: int, chip: Chip, first: int = 1000, port: int = 1 << 10) -> int:
-    """Cycles of a move from GM (2.5).
-
-    first: per mille of its bytes that come from DDR. port: most bytes per cycle that its target takes.
-    """
+def global_read(bursts: int, burst_bytes: int, chip: Chip, first: int = 1000, target: str = L1) -> int:
+    """Cycles of a move from GM (2.5). first: per mille of its bytes that come from DDR. target: the core's memory."""
+    port = chip.rates.gm_to_ub if target == UB else chip.rates.l2_read
     ddr = _global(bursts, burst_bytes, chip, min(port, chip.rates.ddr_read), chip.supply.ddr)
-    near = _global(bursts, burst_bytes, chip, min(port, chip.rates.l2_read), chip.supply.l2) if first < 1000 else 0
+    near = _global(bursts, burst_bytes, chip, port, chip.supply.l2) if first < 1000 else 0
     return (ddr * first + near * (1000 - first)) // 1000 + _short(bursts * burst_bytes, chip.numbers)
 
 
-def global_write(bursts: int, burst_bytes: int, chip: Chip, port: int, percent: int = 100) -> int:
+def global_write(bursts: int, burst_bytes: int, chip: Chip, source: str = UB, percent: int = 100) -> int:
     """Cycles of a move to GM, into L2 where the kernel's tensors fit there; percent scales it (2.5)."""
+    port = chip.rates.l0c_to_gm if source == L0C else chip.rates.ub_to_ddr
     share = chip.supply.l2 if chip.supply.resident else chip.supply.ddr
     cycles = _global(bursts, burst_bytes, chip, port, share) * percent // 100
     return cycles + _short(bursts * burst_bytes, chip.numbers)
@@ -222,14 +230,11 @@ def _move(instruction: Instruction, shapes: Shapes, chip: Chip, atomic: bool) ->
     count, elements = shapes[0][0], prod(shapes[0][1:])
     read, written = elements * SIZES[source.dtype], elements * SIZES[target.dtype]
     if origin == GM:
-        port = rates.gm_to_ub if goal == UB else rates.l2_read
-        return Work(global_read(count, read, chip, chip.supply.first(source.buffer), port), count * read)
+        return Work(global_read(count, read, chip, chip.supply.first(source.buffer), goal), count * read)
     if goal == GM:
+        drained = numbers["fixpipe_head"] + -(-count * read // rates.l0c_to_ub) if origin == L0C else 0
         percent = numbers["atomic_percent"] if atomic else 100
-        if origin != L0C:
-            return Work(global_write(count, written, chip, rates.ub_to_ddr, percent), count * written)
-        drained = numbers["fixpipe_head"] + -(-count * read // rates.l0c_to_ub)
-        return Work(drained + global_write(count, written, chip, rates.l0c_to_gm, percent), count * written)
+        return Work(drained + global_write(count, written, chip, origin, percent), count * written)
     total = count * (max(read, written) if L0C in (origin, goal) else read)
     head, rate = {
         (UB, L1): (numbers["ub_to_l1_head"], rates.ub_to_l1),

@@ -75,8 +75,8 @@ def test_reads_that_come_from_ddr_in_part_take_both_rates_in_part() -> None:
 def test_32_cores_of_a_910a_do_not_share_reads_but_share_what_they_write_to_ddr() -> None:
     alone, crowd = _chip(cores=1), _chip(cores=32)
     assert costs.global_read(1, 1 << 20, crowd) == costs.global_read(1, 1 << 20, alone)
-    assert costs.global_write(1, 1 << 20, alone, 64) == (1 << 20) // 64
-    assert costs.global_write(1, 1 << 20, crowd, 64) == pytest.approx((1 << 20) * 32 / 1200, abs=1)
+    assert costs.global_write(1, 1 << 20, alone) == (1 << 20) // 64
+    assert costs.global_write(1, 1 << 20, crowd) == pytest.approx((1 << 20) * 32 / 1200, abs=1)
 
 
 def test_24_cores_of_a_910b_share_hbm_and_l2() -> None:
