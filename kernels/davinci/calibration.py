@@ -22,6 +22,7 @@ from autotune.kernels.davinci.language import Tik
 from autotune.kernels.davinci.memory import GM, L0A, L0B, L1, UB
 from autotune.kernels.davinci.microkernels import Body, MicroKernel
 from autotune.kernels.davinci.soc import SoC
+from autotune.kernels.davinci.table import ROWS
 from autotune.kernels.davinci.timing import estimate
 
 Timer = Callable[[MicroKernel], float]
@@ -155,7 +156,8 @@ def _vector_slope(measured: Measured, call: str, dtype: str) -> float:
 def _rows_of(call: str) -> tuple[str, ...]:
     """Rows of the instruction table that are this instruction: that of the call and that of its tensor-wide form."""
     name = call.removeprefix("vec_")
-    return ("vector_dup", "h_duplicate") if name == "dup" else (f"v{name}", f"h_{name}")
+    names = ("vector_dup", "h_duplicate") if name == "dup" else (f"v{name}", f"h_{name}")
+    return tuple(row.name for row in ROWS if row.name in names)
 
 
 def _inside_moves(measured: Measured) -> None:
