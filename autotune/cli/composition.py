@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from autotune.cli.options import check_names
-from autotune.errors import ProblemError, TargetUnavailable
+from autotune.errors import ProblemError, TargetUnavailable, UnknownName
 from autotune.hardware import Hardware
 from autotune.kernels.davinci.soc import SOCS
 from autotune.kernels.flash_attention import plans
@@ -21,6 +21,8 @@ _TARGETS: dict[str, Callable[[], Target]] = {f"emulated:{name}": partial(Emulate
 
 def open_target(name: str) -> Target:
     """The target of that name. Raises UnknownName, TargetUnavailable."""
+    if ":" not in name:
+        raise UnknownName(f"--device {name[:60]!r} is no kind:name; known: {', '.join(_TARGETS)}", "device")
     check_names([name], list(_TARGETS), "device")
     return _TARGETS[name]()
 
