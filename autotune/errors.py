@@ -14,7 +14,8 @@
     │   ├── RunFailed           the built kernel did not run
     │   ├── WrongAnswer         the result is not the float64 reference's
     │   └── TimedOut            the candidate used up its time limit
-    └── TargetUnavailable       the target is not on this machine: exit code 1, HTTP 503
+    ├── TargetUnavailable       the target is not on this machine: exit code 1, HTTP 503
+    └── ServiceUnavailable      the service does not answer, or not as one of ours does: exit code 1
 
 Anything else that is raised is a bug and must fly. Standard library only, Python 3.8 syntax.
 """
@@ -88,3 +89,7 @@ class TimedOut(CandidateError):
 
 class TargetUnavailable(AutotuneError):
     """The target cannot be used on this machine; the message says what to install or connect."""
+
+
+class ServiceUnavailable(AutotuneError):
+    """The service that was asked does not answer, or what answers is none of ours."""

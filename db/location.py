@@ -25,8 +25,10 @@ def database_path(text: str, create: bool) -> Path:
     """
     path = Path(_parse(text).database or "")
     try:
-        _check(path, create)
         path = path.resolve()
+        _check(path, create)
+    except StoreError:  # a ValueError too
+        raise
     except (OSError, RuntimeError, ValueError) as error:
         raise StoreError(f"the database path cannot be used: {error}", field="db") from error
     kind = file_system(path, MOUNTS.read_text(errors="replace") if MOUNTS.exists() else "")

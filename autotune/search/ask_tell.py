@@ -1,8 +1,9 @@
 """Which point to measure next: no point twice, none outside the set, and in the end every one of them.
 
-After the points it is told to try first and a few random ones, proposals of a Parzen estimator take turns with
-neighbours of the best points, which find what the estimator's coarse picture misses, and with an occasional random one,
-which leads out of a corner. A proposal that is no unseen point stands for the nearest one.
+After the points it is told to try first and a few random ones, four ways to choose take turns: the lowest point of a
+response surface, which finds the right region; a proposal of a Parzen estimator, which learns names and failures;
+neighbours of the best points, which find what a smooth surface misses; and now and then a random point, which leads out
+of a corner. A proposal that is no unseen point stands for the nearest one.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Generic
 import numpy as np
 
 from autotune.search.space import Indices, Key, Point, Space
+from autotune.search.surface import ResponseSurface
 from autotune.search.tpe import ParzenEstimator
 
 STARTUP = 8
@@ -43,13 +45,14 @@ class Search(Generic[Key]):
         self._first = deque(self._index(key) for key in first)
         self._rules_out = rules_out
         self._random = Random(seed)
+        self._surface = ResponseSurface(self._space)
         self._estimator = ParzenEstimator(self._space.sizes, seed, STARTUP)
-        # Other mixtures did as well on an analytic model of attention tilings.
-        self._turns = cycle([self._proposal, self._proposal, self._neighbour] * 3 + [self._at_random])
+        # On emulated times of attention tilings no way alone, and no other order, did better in 20 and in 40 trials.
+        self._turns = cycle([self._lowest, self._proposal, self._lowest, self._neighbour] * 2 + [self._at_random])
         self._unseen = np.ones(len(self._space.keys), np.bool_)
         self._open: dict[int, int] = {}
-        self._observed = 0
-        self._costs: list[tuple[float, int]] = []
+        self._costs: dict[int, float] = {}
+        self._failed: list[int] = []
 
     def ask(self) -> Key | None:
         """A point that was neither asked for nor told before nor ruled out; None when there is none left."""
@@ -73,9 +76,10 @@ class Search(Generic[Key]):
                 raise ValueError(f"{key!r} was told already")
             self._begin(index)
         self._estimator.finish(self._open.pop(index), cost)
-        self._observed += 1
-        if cost is not None:
-            self._costs.append((cost, index))
+        if cost is None:
+            self._failed.append(index)
+        else:
+            self._costs[index] = cost
         if overflowed:
             self._rule_out(index)
 
@@ -84,17 +88,19 @@ class Search(Generic[Key]):
             index = self._first.popleft()
             if self._unseen[index]:
                 return index
-        choose = self._at_random if self._observed < STARTUP else next(self._turns)
-        return choose()
+        if not self._costs or len(self._costs) + len(self._failed) < STARTUP:
+            return self._at_random()
+        return next(self._turns)()
+
+    def _lowest(self) -> int:
+        return self._any_of(self._surface.lowest(self._costs, self._failed, self._unseen))
 
     def _proposal(self) -> int:
         ranks = np.array(self._estimator.propose(), np.int64)
         return self._any_of(self._space.nearest(ranks, self._unseen))
 
     def _neighbour(self) -> int:
-        if not self._costs:
-            return self._at_random()
-        _, best = self._random.choice(sorted(self._costs)[:BEST])
+        best = self._random.choice(sorted(self._costs, key=self._costs.__getitem__)[:BEST])
         found, steps = self._space.one_axis_away(best, self._unseen)
         if not found.size:
             return self._any_of(self._space.nearest(self._space.ranks[best], self._unseen))

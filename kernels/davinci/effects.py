@@ -7,13 +7,24 @@ from typing import Any
 
 import numpy as np
 
-from autotune.kernels.davinci import isa
+from autotune.kernels.davinci import isa, semantics
 from autotune.kernels.davinci.atomics import to_global
 from autotune.kernels.davinci.errors import OutOfBounds
 from autotune.kernels.davinci.expr import Evaluator, Registers, evaluator
+from autotune.kernels.davinci.half import widen_into
 from autotune.kernels.davinci.masks import LaneMask, lane_mask
 from autotune.kernels.davinci.memory import GM
-from autotune.kernels.davinci.operands import Array, Store, always, flat, getter, masked_store, same_place, store_for
+from autotune.kernels.davinci.operands import (
+    Array,
+    Store,
+    always,
+    finish_for,
+    flat,
+    getter,
+    masked_store,
+    same_place,
+    store_for,
+)
 from autotune.kernels.davinci.program import Access, Instruction, SetScalar
 from autotune.kernels.davinci.tensor import round_to
 
@@ -23,15 +34,18 @@ Apply = Callable[[Registers, Sequence[Array], Sequence[Any]], None]
 
 def effect(instruction: Instruction, saturate: bool) -> Apply:
     """What a call does with the arrays it writes and its operands."""
-    compute = instruction.row.compute
+    row, compute = instruction.row, instruction.row.compute
     stores = [store_for(instruction, access, saturate) for access in instruction.outputs]
     store, output = stores[0], instruction.outputs[0]
-    if output.buffer.scope == GM and instruction.row.form == isa.MOVE:
+    if output.buffer.scope == GM and row.form == isa.MOVE:
         return to_global(instruction, compute, store, saturate)
+    into = _direct(instruction)
+    if into is not None:
+        return _in_turn(instruction, _straight(into, finish_for(row, output.dtype, saturate)))
     if len(stores) > 1:
         return _many(stores, compute)
     active = lane_mask(instruction.mask)
-    if instruction.row.reduces:
+    if row.reduces:
         return _combining(compute, store, active)
     if active is not None and not masked_store(instruction):
         return _in_turn(instruction, _masked_when_run(compute, store, active))
@@ -40,6 +54,36 @@ def effect(instruction: Instruction, saturate: bool) -> Apply:
         store(places[0], compute(*values))
 
     return _in_turn(instruction, apply)
+
+
+def _direct(instruction: Instruction) -> Callable[..., Any] | None:
+    """The call's work straight to its destination, where every element counts and the host's types allow it."""
+    if instruction.mask is not None or len(instruction.outputs) > 1:
+        return None
+    row, output = instruction.row, instruction.outputs[0]
+    copies = row.compute is semantics.first
+    sources = {access.buffer.numpy_dtype(access.dtype) for access in instruction.inputs}
+    held = output.buffer.numpy_dtype(output.dtype)
+    if copies and held == np.float32 and sources == {np.dtype(np.float16)}:
+        return widen_into
+    if not sources <= {held} or (held == np.float16 and not row.exact):
+        return None
+    return np.copyto if copies else row.into
+
+
+def _straight(into: Callable[..., Any], finish: Callable[[Array], None] | None) -> Apply:
+    def apply_exact(r: Registers, places: Sequence[Array], values: Sequence[Any]) -> None:
+        into(places[0], *values)  # its result would leave the block
+
+    if finish is None:
+        return apply_exact
+
+    def apply(r: Registers, places: Sequence[Array], values: Sequence[Any]) -> None:
+        place = places[0]
+        into(place, *values)
+        finish(place)
+
+    return apply
 
 
 def _many(stores: Sequence[Store], compute: Callable[..., Any]) -> Apply:

@@ -29,6 +29,7 @@ class Row:
     types: the operand types it takes on the 910A, destination first; empty where calls check it.
     compute: operands and immediates as numpy arrays and numbers to the unrounded result(s); float64 results are
     rounded once as well.
+    into: the same work written to its first argument, for unmasked operands that the host holds as one type; faster.
     exact: the result needs no rounding. reduces: lanes are combined, so that ``compute`` gets the active ones as its
     keyword ``active`` (None where all are) instead of the store leaving the others alone.
     half, single: cycles per repeat with 16-bit and 32-bit elements (vector forms only).
@@ -46,6 +47,7 @@ class Row:
     source: str = ""
     scopes: tuple[str, ...] = ()
     types: Types = ()
+    into: Callable[..., Any] | None = None
 
 
 def uniform(dtypes: str, operands: int) -> Types:

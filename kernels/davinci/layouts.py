@@ -33,6 +33,11 @@ def accumulator_move(values: Array, *options: Any) -> Array:
     return relu(result) if positive else result
 
 
+def accumulator_into(target: Array, values: Array, *options: Any) -> None:
+    """``accumulator_move`` between types that the host holds alike, before the rounding."""
+    np.copyto(target, values if options == (None, False) else accumulator_move(values, *options))
+
+
 def transposed_rows(*rows: Array) -> Array:
     """16 rows [repeats, lanes] to the 16 rows of their transpose (tik_api.md 1.9).
 

@@ -10,6 +10,7 @@ import numpy as np
 from autotune.kernels.davinci.errors import AlignmentError, OutOfBounds, TikError
 from autotune.kernels.davinci.expr import Evaluator, Expr, Registers, evaluator
 from autotune.kernels.davinci.half import round_half, single_to_odd
+from autotune.kernels.davinci.isa import Row
 from autotune.kernels.davinci.memory import GM, Buffer
 from autotune.kernels.davinci.program import Access, Instruction
 
@@ -110,13 +111,43 @@ def store_for(instruction: Instruction, access: Access, saturate: bool) -> Store
     return lambda target, values, *mask: put(target, _whole(np.asarray(values), target.dtype), *mask)
 
 
+def finish_for(row: Row, dtype: str, saturate: bool) -> Callable[[Array], None] | None:
+    """The rounding of a destination that holds unrounded float32 results, in place; None where there is none."""
+    if row.exact or dtype not in ("float16", "float32"):
+        return None
+    if dtype == "float32":
+        return _finite if saturate else None
+
+    def to_half(target: Array) -> None:
+        if target.flags.c_contiguous:
+            round_half(target, saturate)
+        else:
+            target[...] = round_half(np.array(target, order="C"), saturate)
+
+    return to_half
+
+
+def _finite(target: Array) -> None:
+    """Infinities become the largest float32 and NaN 0. A sum of squares shows them fastest."""
+    if target.flags.c_contiguous:
+        one = target.reshape(-1)
+        total = np.dot(one, one)
+    else:
+        total = np.add.reduce(target, axis=None)
+    if total - total != 0:
+        np.nan_to_num(target, copy=False)
+
+
 def masked_store(instruction: Instruction) -> bool:
     """Whether a constant mask says which elements a store reaches."""
     return isinstance(instruction.mask, np.ndarray) and not instruction.row.reduces
 
 
-def _put(target: Array, values: Any, mask: Any = True) -> None:
-    np.copyto(target, values, casting="unsafe", where=mask)
+def _put(target: Array, values: Any, *mask: Any) -> None:
+    if mask:
+        np.copyto(target, values, casting="unsafe", where=mask[0])
+    else:
+        np.copyto(target, values, casting="unsafe")
 
 
 def _masked(mask: Array) -> Store:

@@ -17,11 +17,11 @@ _PRODUCTS: Types = (
 
 MMAD_ROW = Row(
     "mmad", M, CUBE, products.mmad, source="tik_api.md 1.6, davinci_timing.md 2.2", scopes=(L0C, L0A, L0B),
-    types=(*_PRODUCTS, ("float16", "float16", "float16")),
+    types=(*_PRODUCTS, ("float16", "float16", "float16")), into=products.mmad_into,
 )  # fmt: skip
 MATMUL_ROW = Row(
     "matmul", M, CUBE, products.matmul, source="tik_api.md 1.4, davinci_timing.md 2.4", scopes=(L0C, L1, L1),
-    types=_PRODUCTS,
+    types=_PRODUCTS, into=products.matmul_into,
 )  # fmt: skip
 CONV2D_ROW = Row("conv2d", M, CUBE, products.conv2d, source="tik_api.md 4.1 #40", scopes=(L0C, L1, L1), types=_PRODUCTS)
 

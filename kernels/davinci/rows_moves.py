@@ -38,7 +38,7 @@ PADDING_ROWS = {
 def _converting(name: str, route: tuple[str, str], types: Types) -> Row:
     return Row(
         name, V, MOVE, layouts.accumulator_move, source="tik_api.md 1.3, davinci_timing.md 2.6",
-        scopes=tuple(reversed(route)), types=types,
+        scopes=tuple(reversed(route)), types=types, into=layouts.accumulator_into,
     )  # fmt: skip
 
 

@@ -37,6 +37,17 @@ COMPARISONS: dict[str, Callable[..., Any]] = {
 }
 
 
+def _straight(operation: Callable[..., Any]) -> Callable[..., Any] | None:
+    return semantics.straight(operation) if isinstance(operation, np.ufunc) else None
+
+
+_DIVIDE, _RECIPROCAL, _RELU = (
+    semantics.straight(np.divide),
+    lambda target, a: np.divide(1, a, out=target),
+    lambda target, a: np.maximum(a, 0, out=target),
+)
+
+
 def _vector(name: str, compute: Callable[..., Any], types: Types, half: float = 1, single: float = 1,
             **options: Any) -> Row:  # fmt: skip
     scopes = (UB,) * len(types[0]) if types else (UB, UB)
@@ -46,11 +57,13 @@ def _vector(name: str, compute: Callable[..., Any], types: Types, half: float = 
 
 def _unary(name: str, operation: Callable[..., Any], dtypes: str, half: float = 1, single: float = 1,
            **options: Any) -> Row:  # fmt: skip
+    options = {"into": _straight(operation), **options}
     return _vector(name, elementwise(operation), uniform(dtypes, 2), half, single, **options)
 
 
 def _binary(name: str, operation: Callable[..., Any], dtypes: str, half: float = 1, single: float = 1,
             **options: Any) -> Row:  # fmt: skip
+    options = {"into": _straight(operation), **options}
     return _vector(name, elementwise(operation), uniform(dtypes, 3), half, single, **options)
 
 
@@ -62,7 +75,7 @@ _ROWS = (
     _binary("vadd", np.add, ARITHMETIC),
     _binary("vsub", np.subtract, ARITHMETIC),
     _binary("vmul", np.multiply, ARITHMETIC),
-    _binary("vdiv", semantics.divide, FLOATS, 4, 2),
+    _binary("vdiv", semantics.divide, FLOATS, 4, 2, into=_DIVIDE),
     _binary("vmax", np.maximum, ARITHMETIC, exact=True),
     _binary("vmin", np.minimum, ARITHMETIC, exact=True),
     _binary("vand", np.bitwise_and, BITS, exact=True),
@@ -77,19 +90,19 @@ _ROWS = (
     _unary("vmuls", np.multiply, FLOATS),
     _unary("vnot", np.invert, BITS, exact=True),
     _unary("vabs", np.abs, FLOATS, exact=True),
-    _unary("vrelu", semantics.relu, HALF, exact=True),
+    _unary("vrelu", semantics.relu, HALF, exact=True, into=_RELU),
     _unary("vexp", np.exp, FLOATS, 4, 2),
     _unary("vln", np.log, FLOATS, 4, 2),
     _unary("vsqrt", np.sqrt, FLOATS, 4, 2),
-    _unary("vrec", semantics.reciprocal, FLOATS),
+    _unary("vrec", semantics.reciprocal, FLOATS, into=_RECIPROCAL),
     _unary("vrsqrt", semantics.reciprocal_root, FLOATS),
-    _unary("vrec_high_preci", semantics.reciprocal, FLOATS, 10, 5),
+    _unary("vrec_high_preci", semantics.reciprocal, FLOATS, 10, 5, into=_RECIPROCAL),
     _unary("vrsqrt_high_preci", semantics.reciprocal_root, FLOATS, 14, 7),
     _unary("vln_high_preci", in_double(np.log), FLOATS, 20, 10),
     _unary("vexpm1_high_preci", in_double(np.expm1), FLOATS, 20, 10),
-    _vector("vconv", semantics.convert, ()),
+    _vector("vconv", semantics.convert, (), into=semantics.convert_into),
     _vector("vconv_deq", semantics.dequantise, (("float16", "int32"),)),
-    _vector("vector_dup", lambda value: value, uniform(EVERY, 1), exact=True),
+    _vector("vector_dup", semantics.first, uniform(EVERY, 1), exact=True, into=np.copyto),
     _reduction("vcadd", lanewise.repeat_sum, FLOATS, 7, 7),
     _reduction("vcmax", lanewise.repeat_extreme(True), HALF, 7, 7, exact=True),
     _reduction("vcmin", lanewise.repeat_extreme(False), HALF, 7, 7, exact=True),
@@ -106,6 +119,9 @@ _ROWS = (
         for n, op in COMPARISONS.items()
     ),
     _vector("vsel", lanewise.select, _SELECTED, 2, 2, exact=True),
+    _vector("vconcat", semantics.first, uniform(HALF, 2), exact=True),
+    _vector("vextract", semantics.first, uniform(HALF, 2), exact=True),
+    _vector("vrpsort16", lanewise.sort_proposals, uniform(HALF, 2), 2, 2, exact=True),
     _vector("mov_cmpmask", semantics.first, (("uint8", "uint8"),), exact=True),
     _vector("vreduce", lanewise.compress, uniform(_COMPRESSED, 2), 2, 2, exact=True),
 )
@@ -114,15 +130,15 @@ VECTOR_ROWS = {row.name: row for row in _ROWS}
 
 
 def _whole(name: str, compute: Callable[..., Any], types: Types, exact: bool = False, half: float = 1,
-           single: float = 1) -> Row:  # fmt: skip
+           single: float = 1, into: Callable[..., Any] | None = None) -> Row:  # fmt: skip
     return Row(f"h_{name}", V, WHOLE, compute, exact, half=half, single=single, source="tik_api.md 1.12",
-               scopes=(UB,) * len(types[0]), types=types)  # fmt: skip
+               scopes=(UB,) * len(types[0]), types=types, into=into)  # fmt: skip
 
 
 def _like(name: str, dtypes: str = "") -> Row:
     row = VECTOR_ROWS[f"v{name}"]
     types = uniform(dtypes, len(row.types[0])) if dtypes else row.types
-    return _whole(name, row.compute, types, row.exact, row.half, row.single)
+    return _whole(name, row.compute, types, row.exact, row.half, row.single, row.into)
 
 
 def _over(name: str, operation: Callable[..., Any], dtypes: str, exact: bool) -> Row:
@@ -141,9 +157,9 @@ _WHOLE_ROWS = (
     _like("relu", FLOATS),
     _whole("sin", elementwise(in_double(np.sin)), uniform(FLOATS, 2), False, 20, 20),
     _whole("cos", elementwise(in_double(np.cos)), uniform(FLOATS, 2), False, 20, 20),
-    _whole("cast", semantics.convert, _CAST_TYPES),
+    _whole("cast", semantics.convert, _CAST_TYPES, into=semantics.convert_into),
     _whole("quant", semantics.dequantise, (("float16", "int32"),)),
-    _whole("duplicate", lambda value: value, uniform(EVERY, 1), True),
+    _whole("duplicate", semantics.first, uniform(EVERY, 1), True, into=np.copyto),
     _over("max", np.max, HALF, True),
     _over("min", np.min, HALF, True),
     _over("sum", np.sum, FLOATS, False),

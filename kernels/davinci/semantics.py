@@ -33,6 +33,15 @@ def elementwise(operation: Callable[..., Any]) -> Compute:
     return compute
 
 
+def straight(ufunc: Callable[..., Any]) -> Callable[..., Any]:
+    """A numpy function that writes to its first argument."""
+
+    def into(target: Array, *operands: Any) -> None:
+        ufunc(*operands, out=target)
+
+    return into
+
+
 def divide(a: Array, b: Array) -> Array:
     """a / b; whole numbers truncate."""
     return a / b if a.dtype.kind == "f" else np.trunc(a / b).astype(a.dtype)
@@ -138,6 +147,11 @@ def convert(a: Array, round_mode: str, target: str) -> Array:
     if a.dtype.kind == "f":
         a = ROUNDINGS[round_mode](a.astype(np.float64))
     return limited(a, np.dtype(target))
+
+
+def convert_into(target: Array, a: Array, round_mode: str, dtype: str) -> None:
+    """``convert`` between types that the host holds alike, before the rounding."""
+    np.copyto(target, convert(a, round_mode, dtype) if round_mode else a)
 
 
 DIRECTED = ("floor", "ceil", "to-zero", "away-zero", "odd")

@@ -58,11 +58,10 @@ class Buffers:
         self.o = tensor("float32", rows * (depth + 1), module.scope_ubuf, "o_ub")
         self.half = Turns(tik, "float16", rows * chunk, module.scope_ubuf, "half_ub")
         self.scratch = tensor("float32", rows * geometry.scratch_slabs, module.scope_ubuf, "scratch_ub")
-        names = ("peak_ub", "new_peak_ub", "decay_ub")
-        vectors = [tik.Tensor("float32", (rows * TILE,), module.scope_ubuf, name) for name in names]
-        assert len(vectors) == ROW_VECTORS
-        self.peak, self.new_peak, self.decay = vectors
-        if geometry.mask != "none":
+        self.peak, self.new_peak, self.decay = (
+            tik.Tensor("float32", (rows * TILE,), module.scope_ubuf, f"{name}_ub") for name in ROW_VECTORS
+        )
+        if geometry.mask_terms:
             self.diagonal_l1 = tensor("float16", geometry.mask_terms, module.scope_cbuf, "diagonal_l1")
             self.diagonal = tensor("float16", geometry.mask_terms, module.scope_cb, "diagonal_l0b")
         if geometry.strip:

@@ -28,7 +28,8 @@ def flash_attention(
     """The recorded kernel (a Tik container) for the toolkit's current chip.
 
     Inputs q, k, v and, with a full or shared mask, attn_mask; outputs o and lse. All are NZ fp16 as ``layout.to_nz``
-    makes them, q unscaled, but for lse: (batch * heads, padded Nq) fp32. Raises PlanRejected, and RuntimeError from TIK.
+    makes them, q unscaled, but for lse, which is (batch * heads, padded Nq) in fp32.
+    Raises PlanRejected, and RuntimeError where TIK itself refuses a statement.
     """
     from tbe import tik as module
 

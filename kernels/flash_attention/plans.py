@@ -24,8 +24,8 @@ FEWEST_CHUNKS = 3
 """Chunks that a block is cut into where it can be, so that cube and vector unit work side by side."""
 MOST_CHUNK_TILES = 8
 """Longest chunk, in tiles: with 128 keys instructions are long and buffers still small."""
-ROW_VECTORS = 3
-"""fp32 numbers kept for every query of a block: running maximum, new maximum, rescaling."""
+ROW_VECTORS = ("peak", "new_peak", "decay")
+"""fp32 numbers kept for every query of a block: running maximum, new maximum, and what the old output shrinks by."""
 MASK_VALUE = -10000.0
 """Added to a masked score."""
 MOST_ELEMENTS = (1 << 31) - 1
@@ -94,7 +94,7 @@ class Geometry:
     def ub_bytes(self) -> int:
         """Scores and output in fp32, two chunks of P in fp16, scratch, and the row vectors."""
         slabs = self.keys + self.depth + 1 + self.chunk + self.scratch_slabs
-        return self.rows * (SINGLE_TILE * slabs + ROW_VECTORS * 4 * TILE)
+        return self.rows * (SINGLE_TILE * slabs + len(ROW_VECTORS) * 4 * TILE)
 
     def l1_bytes(self) -> int:
         """Q and P of a block, the constant ones, strip and diagonal, and the K, mask and V tiles of the key blocks."""

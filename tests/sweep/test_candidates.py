@@ -47,8 +47,9 @@ def foreign() -> Iterator[None]:
 
 def test_proposals_come_first_the_default_before_all() -> None:
     found = candidates(PROBLEM, CHIP, (), anything)
-    assert found.first == ("Br=128;Bc=128;split=even/4", "Br=64;Bc=64;split=even/4")
-    assert found.default == found.first[0]
+    assert found.first[0] == found.default == "Br=128;Bc=128;split=even/4"
+    assert "Br=64;Bc=64;split=even/4" in found.first
+    assert len(found.first) < 10
     assert found.plans[found.default].strategy == "sparse"
     assert len(found.plans) > 100
 

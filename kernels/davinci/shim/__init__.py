@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
-from autotune.kernels.davinci import expr, language, tensor
+from autotune.kernels.davinci import expr, language, scalars, tensor
 from autotune.kernels.davinci.shim import checks, errors, operators, platform, register, shapes, topi
 from autotune.kernels.davinci.shim.platform import set_current_compile_soc_info
 
@@ -25,6 +25,8 @@ TIK: dict[str, Any] = {
     "Dprofile": language.Dprofile,
     "Tensor": tensor.Tensor,
     "Scalar": tensor.Scalar,
+    "InputScalar": tensor.Scalar,
+    "ScalarArray": scalars.ScalarArray,
     "Expr": expr.Expr,
     "all": language.all_of,
     "any": language.any_of,
@@ -72,6 +74,11 @@ MODULES: dict[str, dict[str, Any]] = {
     **_family("te.tik", _TIK_MODULES),
     **_family("te.platform", _PLATFORM_MODULES),
     **_family("te.utils", _UTILITY_MODULES),
+    "te.op": register.REGISTER,
+    "te.lang": {},
+    "te.lang.dynamic": {},
+    "te.lang.base": {},
+    "te.lang.base.operation": register.REGISTER,
     **_family("topi", topi.TOPI_MODULES),
     "impl": {},
     "impl.constant_util": operators.CONSTANTS,

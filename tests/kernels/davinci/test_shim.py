@@ -45,7 +45,8 @@ IMPORTS = [
     ("impl.util.platform_adapter", "tbe_context"), ("impl.util.platform_adapter", "error_manager_vector"),
     ("impl.util.platform_adapter", "shape_util"), ("impl.util.platform_adapter", "operation"),
     ("impl.util.util_select_op_base", "gen_param"), ("impl.util", "util_select_op_base"), ("impl", "common_util"),
-    ("impl", "constant_util"), ("impl.constant_util", "DATA_TYPE_FP16"),
+    ("impl", "constant_util"), ("impl.constant_util", "DATA_TYPE_FP16"), ("te.op", "register_operator"),
+    ("te.lang", "dynamic"), ("tbe.tik", "InputScalar"),
 ]  # fmt: skip
 
 

@@ -1,5 +1,7 @@
 """The fractal layout NZ against its definition, element by element."""
 
+from __future__ import annotations
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +12,7 @@ SIZES = st.integers(1, 40)
 
 
 @given(lead=st.lists(st.integers(1, 2), max_size=2), rows=SIZES, columns=SIZES)
-def test_an_element_lies_where_nz_says(lead, rows, columns):
+def test_an_element_lies_where_nz_says(lead: list[int], rows: int, columns: int) -> None:
     values = np.random.default_rng(0).integers(1, 1000, (*lead, rows, columns)).astype(np.float16)
     fractals = to_nz(values)
     column_tiles, row_tiles = -(-columns // 16), -(-rows // 16)
@@ -23,14 +25,14 @@ def test_an_element_lies_where_nz_says(lead, rows, columns):
 
 
 @given(lead=st.lists(st.integers(1, 3), max_size=2), rows=SIZES, columns=SIZES)
-def test_from_nz_gives_back_what_to_nz_took(lead, rows, columns):
+def test_from_nz_gives_back_what_to_nz_took(lead: list[int], rows: int, columns: int) -> None:
     values = np.random.default_rng(1).normal(size=(*lead, rows, columns)).astype(np.float32)
     back = from_nz(to_nz(values), rows, columns)
     assert back.flags.c_contiguous
     np.testing.assert_array_equal(back, values)
 
 
-def test_from_nz_drops_padding_whatever_it_holds():
+def test_from_nz_drops_padding_whatever_it_holds() -> None:
     fractals = np.full((2, 1, 16, 16), np.nan, np.float16)
     fractals[:, :, :5] = 3
     fractals[1, :, :, 1:] = np.nan

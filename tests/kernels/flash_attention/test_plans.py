@@ -1,7 +1,10 @@
 """What a plan means to the forward kernel: its bytes, its refusals, its work."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +14,7 @@ from autotune.errors import PlanRejected
 from autotune.hardware import Hardware
 from autotune.kernels.flash_attention import plans
 from autotune.kernels.targets.emulated import EmulatedTarget
-from autotune.plan import CoreSplit, TilingPlan
+from autotune.plan import CoreSplit, CoreWork, TilingPlan
 from autotune.problem import AttentionProblem
 from autotune.strategies.core_split import complete
 
@@ -21,7 +24,7 @@ PROBLEM = AttentionProblem.of((1, 2, 256, 256, 64))
 PLAN = TilingPlan(64, 128)
 
 
-def recorded_bytes(problem, plan):
+def recorded_bytes(problem: AttentionProblem, plan: TilingPlan) -> dict[str, int]:
     """Peak bytes of each memory as the recorder accounts them."""
     target = EmulatedTarget("Ascend910A")
     program = target.compile(problem, complete(plan, problem, target.hardware)).tik.program
@@ -36,7 +39,9 @@ def recorded_bytes(problem, plan):
     mask=st.sampled_from(["none", "causal", "full", "shared"]),
     double_buffer=st.booleans(),
 )
-def test_bytes_are_those_that_the_recorder_accounts(lengths, head_dim, blocks, mask, double_buffer):
+def test_bytes_are_those_that_the_recorder_accounts(
+    lengths: tuple[int, int], head_dim: int, blocks: tuple[int, int], mask: str, double_buffer: bool
+) -> None:
     problem = AttentionProblem.of((1, 1, *lengths, head_dim), attn_mask=mask)
     Br, Bc = (16 * min(block, -(-length // 16)) for block, length in zip(blocks, lengths))
     plan = TilingPlan(Br, Bc, double_buffer=double_buffer)
@@ -50,7 +55,7 @@ def test_bytes_are_those_that_the_recorder_accounts(lengths, head_dim, blocks, m
     assert recorded_bytes(problem, plan) == expected
 
 
-def test_bytes_of_a_block_by_hand():
+def test_bytes_of_a_block_by_hand() -> None:
     """Br 64, Bc 128, d 64: 4 query tiles, 8 key tiles in chunks of 3, 4 tiles of head dimension."""
     geometry = plans.check(PROBLEM, PLAN, CHIP)
     assert (geometry.rows, geometry.keys, geometry.depth, geometry.chunk, geometry.part) == (4, 8, 4, 3, 4)
@@ -63,7 +68,7 @@ def test_bytes_of_a_block_by_hand():
     assert geometry.l0b_bytes() == 2 * 2 * 48 * 64 + 2 * 64 * 64
 
 
-def test_double_buffering_doubles_only_key_and_value_tiles():
+def test_double_buffering_doubles_only_key_and_value_tiles() -> None:
     once, twice = (plans.check(PROBLEM, replace(PLAN, double_buffer=on), CHIP) for on in (False, True))
     assert twice.l1_bytes() - once.l1_bytes() == 2 * 2 * 128 * 64
     assert twice.ub_bytes() == once.ub_bytes()
@@ -81,34 +86,34 @@ def test_double_buffering_doubles_only_key_and_value_tiles():
         ({"dtype": "bfloat16"}, "float16"),
     ],
 )
-def test_what_the_kernel_does_not_compute_is_refused_by_name(options, word):
+def test_what_the_kernel_does_not_compute_is_refused_by_name(options: dict[str, Any], word: str) -> None:
     with pytest.raises(PlanRejected, match=word):
         plans.check(AttentionProblem.of((1, 2, 256, 256, 64), **options), PLAN, CHIP)
 
 
-def test_too_large_a_block_is_refused_with_both_numbers():
+def test_too_large_a_block_is_refused_with_both_numbers() -> None:
     problem = AttentionProblem.of((1, 1, 4096, 4096, 64))
     with pytest.raises(PlanRejected, match=r"256 x 512 do not fit: UB needs \d+ bytes, has 262144"):
         plans.check(problem, TilingPlan(256, 512), CHIP)
 
 
-def test_a_block_taller_than_the_sequence_is_refused():
+def test_a_block_taller_than_the_sequence_is_refused() -> None:
     with pytest.raises(PlanRejected, match="Br is 512, taller than the padded length 256"):
         plans.check(PROBLEM, TilingPlan(512, 64), CHIP)
 
 
-def test_a_chip_without_fp32_exponential_is_refused():
+def test_a_chip_without_fp32_exponential_is_refused() -> None:
     with pytest.raises(PlanRejected, match="Ascend310 has no fp32 exponential"):
         plans.check(PROBLEM, PLAN, replace(CHIP, name="Ascend310"))
 
 
-def test_tensors_beyond_32_bit_addresses_are_refused():
+def test_tensors_beyond_32_bit_addresses_are_refused() -> None:
     problem = AttentionProblem.of((64, 64, 8192, 128, 128))
     with pytest.raises(PlanRejected, match=f"q and o has {64 * 64 * 8192 * 128} elements"):
         plans.check(problem, PLAN, CHIP)
 
 
-def test_a_check_needs_no_work_and_little_time_whatever_the_shape():
+def test_a_check_needs_no_work_and_little_time_whatever_the_shape() -> None:
     plans.check(AttentionProblem.of((1, 1, 1 << 20, 1 << 20, 64)), TilingPlan(128, 256), CHIP)
 
 
@@ -125,7 +130,7 @@ WHOLE = (((0, 0, 4),), ((1, 0, 4),))
         (((0, 1, 2), (1, 1, 4)), ((0, 0, 1), (0, 2, 4), (1, 0, 1))),
     ],
 )
-def test_work_that_covers_all_row_blocks_once_is_accepted(work):
+def test_work_that_covers_all_row_blocks_once_is_accepted(work: CoreWork) -> None:
     plans.check_work(PROBLEM, replace(PLAN, core_split=CoreSplit("even", 2, work)))
 
 
@@ -138,18 +143,18 @@ def test_work_that_covers_all_row_blocks_once_is_accepted(work):
         ((((0, 0, 4),), ((1, 1, 4),)), "row block 4 of 8"),
     ],
 )
-def test_work_with_gaps_or_doubles_is_refused(work, message):
+def test_work_with_gaps_or_doubles_is_refused(work: CoreWork, message: str) -> None:
     with pytest.raises(PlanRejected, match=message):
         plans.check_work(PROBLEM, replace(PLAN, core_split=CoreSplit("even", 2, work)))
 
 
-def test_neighbouring_runs_are_joined():
+def test_neighbouring_runs_are_joined() -> None:
     split = CoreSplit("even", 2, (((0, 1, 4), (1, 0, 2)), ((0, 0, 1), (1, 2, 4))))
     assert plans.work_runs(replace(PLAN, core_split=split), 4) == [[(1, 6)], [(0, 1), (6, 8)]]
 
 
 @given(head_dim=st.integers(1, 256))
-def test_the_scale_is_a_power_of_two_and_a_rest(head_dim):
+def test_the_scale_is_a_power_of_two_and_a_rest(head_dim: int) -> None:
     scale = plans.Scale.of(head_dim)
     assert math.log2(scale.exact).is_integer() and 0.5 < scale.rest <= 1
     assert math.isclose(scale.exact * scale.rest, head_dim**-0.5, rel_tol=1e-15)
@@ -157,5 +162,5 @@ def test_the_scale_is_a_power_of_two_and_a_rest(head_dim):
     assert abs(sum(scale.mask_terms) * scale.rest + 10000) < 0.005
 
 
-def test_powers_of_four_need_no_rest():
+def test_powers_of_four_need_no_rest() -> None:
     assert [d for d in range(1, 257) if plans.Scale.of(d).rest == 1] == [1, 4, 16, 64, 256]

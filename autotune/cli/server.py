@@ -1,0 +1,31 @@
+"""Runs the service: one process, one socket that is bound before anything is promised."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+import uvicorn
+
+from autotune.errors import InvalidInput
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket. Raises InvalidInput: the port is in use or forbidden, the address is not of this machine."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=1024)
+    except (OSError, UnicodeError) as error:
+        reason = (getattr(error, "strerror", None) or str(error)).partition(" (while")[0]
+        raise InvalidInput(
+            f"cannot listen on {host} port {port}: {reason}; choose another with --port", "port"
+        ) from error
+
+
+def serve(app: Any, listener: socket.socket) -> None:
+    """Answers with an ASGI application until Ctrl-C or SIGTERM."""
+    config = uvicorn.Config(app, log_level="warning", access_log=False)
+    try:
+        uvicorn.Server(config).run(sockets=[listener])
+    except KeyboardInterrupt:
+        return
