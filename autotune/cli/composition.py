@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from autotune.cli.options import check_names
-from autotune.errors import InvalidInput, ProblemError, TargetUnavailable
+from autotune.errors import InvalidInput, ProblemError, TargetUnavailable, UnknownName
 from autotune.hardware import Hardware
 from autotune.kernels.davinci import profiles, soc
 from autotune.kernels.davinci.calibration import Timer, emulated
@@ -25,6 +25,8 @@ _TARGETS: dict[str, Callable[..., Target]] = {f"emulated:{name}": partial(Emulat
 
 def open_target(name: str, profile: Path | None = None) -> Target:
     """The target of that name, timed with a profile's numbers. Raises UnknownName, InvalidInput, TargetUnavailable."""
+    if ":" not in name:
+        raise UnknownName(f"--device {name[:60]!r} is no kind:name; known: {', '.join(_TARGETS)}", "device")
     check_names([name], list(_TARGETS), "device")
     return _TARGETS[name](profile=_profile(profile)) if profile else _TARGETS[name]()
 

@@ -103,6 +103,8 @@ def _stalls(title: str, stalls: Sequence[Stall], total: int) -> Table:
         for stall in stalls[:LONGEST]
     ]  # fmt: skip
     table = _table(title, ("pipe", "share", "cycles", "times", "cause", "line", "source"), rows)
+    for column, cells in zip(table.columns[:-1], zip(*rows)):
+        column.min_width = max(map(len, cells))
     table.columns[-1].no_wrap = True
     return table
 

@@ -21,6 +21,7 @@ from autotune.kernels.davinci.costs import DEFAULT, Profile
 from autotune.kernels.davinci.language import Tik
 from autotune.kernels.davinci.memory import GM, L0A, L0B, L1, UB
 from autotune.kernels.davinci.microkernels import Body, MicroKernel
+from autotune.kernels.davinci.recorder import SCALAR_LOADS
 from autotune.kernels.davinci.soc import SoC
 from autotune.kernels.davinci.table import ROWS
 from autotune.kernels.davinci.timing import estimate
@@ -28,8 +29,10 @@ from autotune.kernels.davinci.timing import estimate
 Timer = Callable[[MicroKernel], float]
 """Microseconds of one launch."""
 
-FEW, MANY = 8, 72
+FEW, MANY = 4, 68
 """Turns of the two loops whose difference is taken: so many that what happens once does not matter."""
+MANY_OF_ALL = 12
+"""The same of loops on all cores at once, whose bytes have to fit in L2: then each comes from DDR once."""
 LARGE = 65536
 """Bytes of a move that has no head, or whose head does not show."""
 BYTES = (4096, 12288, 24576, 40960, LARGE)
@@ -82,10 +85,10 @@ class Measured:
         """Of one launch."""
         return self._time_us(MicroKernel(body, turns, cores))
 
-    def turn(self, body: Body, cores: int = 1) -> float:
+    def turn(self, body: Body, many: int = MANY, cores: int = 1) -> float:
         """Cycles that one more turn takes."""
-        more = self.microseconds(body, MANY, cores) - self.microseconds(body, FEW, cores)
-        return more * self.soc.clock_mhz / (MANY - FEW)
+        more = self.microseconds(body, many, cores) - self.microseconds(body, FEW, cores)
+        return more * self.soc.clock_mhz / (many - FEW)
 
     def slope(self, body: Callable[[int], Body], few: int, many: int) -> tuple[float, float]:
         """Cycles for each unit more in a body, and cycles of a body without any unit."""
@@ -116,7 +119,10 @@ class Measured:
 
 
 def _launch(measured: Measured) -> None:
-    measured.found(kernel_floor=1000 * measured.microseconds(micro.registers(1), 0))
+    one, all_cores = (measured.microseconds(micro.registers(1), 0, cores) for cores in (1, measured.soc.cores))
+    measured.found(kernel_floor=1000 * one)
+    if measured.soc.cores > 1:
+        measured.found(block_skew=1000 * (all_cores - one) / (measured.soc.cores - 1))
 
 
 def _scalar(measured: Measured) -> None:
@@ -127,8 +133,9 @@ def _scalar(measured: Measured) -> None:
         issue=measured.turn(micro.issue(filler)) - (filler + 1) * operation,
         scalar_write=measured.slope(micro.element_stores, 2, 18)[0],
         scalar_read=measured.turn(micro.element_read(UB)) - operation,
-        scalar_read_global=measured.turn(micro.element_read(GM)) - operation,
     )
+    if GM in SCALAR_LOADS.get(measured.soc.arch, ()):
+        measured.found(scalar_read_global=measured.turn(micro.element_read(GM)) - operation)
 
 
 def _vector(measured: Measured) -> None:
@@ -208,15 +215,15 @@ def _has_head(measured: Measured, blocks: int, cycles_a_byte: float, head: float
 
 def _shared_memory(measured: Measured) -> None:
     soc = measured.soc
-    alone, together = (measured.turn(micro.stream(LARGE), cores) for cores in (1, soc.cores))
+    alone, together = (measured.turn(micro.stream(LARGE), MANY_OF_ALL, cores) for cores in (1, soc.cores))
     if together > LIMITED * alone:
         measured.found(ddr_bandwidth=LARGE * soc.cores * soc.clock_mhz / together / 1000)
 
 
 def _queue(measured: Measured) -> None:
-    many, moved = 50, 1 << 18
+    many, moves, moved = 50, 10, 1 << 18
     one = measured.turn(micro.dependent("vec_dup", "float16", 255))
-    short, long = (measured.microseconds(micro.queue(count, moved), 1) for count in (1, many))
+    short, long = (measured.microseconds(micro.queue(count, moves, moved), 1) for count in (1, many))
     measured.found(queue_depth=many - 1 - (long - short) * measured.soc.clock_mhz / one)
 
 

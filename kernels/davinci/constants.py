@@ -42,7 +42,6 @@ CONSTANTS = {
     "mmad_latency": _cycles(0, "2.2, no more than its head", PUBLISHED),
     "mmad_odd": Constant(1, "2.2, k - 2 cycles more for an odd number of row or column tiles", PUBLISHED, "yes or no"),
     "load_head": _cycles(10, "2.3, load2d", PUBLISHED),
-    "load_latency": _cycles(0, "2.3, no more than its head", PUBLISHED),
     "image_load_head": _cycles(15, "2.3, load3d", PUBLISHED),
     "image_load_least": _cycles(43, "2.3, scalar issue of one load3d", PUBLISHED, 25, 43),
     "l1_to_ub_head": _cycles(10, "5.2", ASSUMED, 0, 20),
@@ -61,8 +60,9 @@ CONSTANTS = {
     "ddr_bandwidth": Constant(1200, "1.3, HBM of all cores; 1020 by the platform file", PUBLISHED, "GB/s", 1020, 1200),
     "l2_bandwidth": Constant(0, "1.3, no limit besides the cores' own rates", PUBLISHED, "GB/s"),
     "kernel_floor": Constant(800, "2.8, device-side floor of a launch, on a 910B", ASSUMED, "nanoseconds", 770, 830),
+    "block_skew": Constant(50, "5.6, 2 us for 24 blocks, less the floor, on a 910B", ASSUMED, "nanoseconds", 17, 120),
     "launch": Constant(5500, "5.2, a launch as the host sees it", ASSUMED, "nanoseconds", 5500, 21000),
-    "launch_per_block": Constant(120, "2.8, and for each block, on a 910B", ASSUMED, "nanoseconds"),
+    "launch_per_block": Constant(120, "2.8, and for each block, on a 910B", ASSUMED, "nanoseconds", 50, 120),
 }
 """Name to number for the 910A and its relatives (dav-c100)."""
 
@@ -75,11 +75,10 @@ _C220 = {
     "vector_start": _cycles(26, "2.1, head and tail of an uninterrupted stream", MEASURED, 20, 40),
     "vector_least": _cycles(3, "2.1, least distance of two instructions", MEASURED, 3, 6),
     "vector_partial_mask": _cycles(16, "2.1, a partial mask adds this", MEASURED, 15, 22),
-    "mmad_head": _cycles(6, "2.2, PTO; 2 by msKPP", MEASURED, 2, 20),
-    "mmad_latency": _cycles(17, "2.2, 23 cycles in all for one on its own", MEASURED),
+    "mmad_head": _cycles(15, "5.6; 2 by msKPP, 6 by PTO, 20 in the vendor's model of convolutions", DERIVED, 2, 20),
+    "mmad_latency": _cycles(8, "2.2, 23 cycles in all for one on its own", MEASURED, 0, 21),
     "mmad_odd": replace(CONSTANTS["mmad_odd"], value=0, source="2.2, v100 chips only"),
-    "load_head": _cycles(1, "2.3, load2d of 1, 2, 4 and 16 fractals takes 4, 5, 9 and 33 cycles", DERIVED, 1, 26),
-    "load_latency": _cycles(24, "2.3, 20 to 26 cycles in all before the first byte", PUBLISHED, 18, 40),
+    "load_head": _cycles(26, "2.3 and 5.6; 1 by msKPP's repeats of load2d", PUBLISHED, 1, 26),
     "packet_bytes": Constant(512, "2.5, largest packet between GM and a core", PUBLISHED, "bytes"),
     "short_move_head": _cycles(0, "2.5, latency instead", PUBLISHED),
     "read_latency": _cycles(241, "2.5, camodel, a read that finds its line in L2", PUBLISHED, 210, 300),
@@ -87,8 +86,9 @@ _C220 = {
     "ddr_bandwidth": Constant(1550, "1.3, 1540 of 20 cores measured; a 910B4 has less", MEASURED, "GB/s", 1540, 1800),
     "l2_bandwidth": Constant(5200, "1.3, all cores; 7000 in another document", PUBLISHED, "GB/s", 5200, 7000),
     "kernel_floor": Constant(800, "2.8, smallest product with its moves", MEASURED, "nanoseconds", 770, 830),
+    "block_skew": Constant(50, "5.6, 2 us for 24 blocks, less the floor", DERIVED, "nanoseconds", 17, 120),
     "launch": Constant(5900, "2.8, 10905 cycles", MEASURED, "nanoseconds", 5500, 21000),
-    "launch_per_block": Constant(120, "2.8, block launch skew", MEASURED, "nanoseconds"),
+    "launch_per_block": Constant(120, "2.8, block launch skew", MEASURED, "nanoseconds", 50, 120),
 }
 DIFFERENCES: dict[str, dict[str, Constant]] = {
     "dav-m100": {

@@ -93,9 +93,7 @@ def latency(instruction: Instruction, numbers: Profile) -> int:
         return numbers["read_latency"]
     if to_global:
         return numbers["write_latency"]
-    if row.name == "mmad":
-        return numbers["mmad_latency"]
-    return numbers["load_latency"] if row.form == isa.LOAD else 0
+    return numbers["mmad_latency"] if row.name == "mmad" else 0
 
 
 def at_full_rate(instruction: Instruction, moved_bytes: int, chip: Chip) -> int:
@@ -123,11 +121,12 @@ def global_read(bursts: int, burst_bytes: int, chip: Chip, first: int = 1000, ta
 
 
 def global_write(bursts: int, burst_bytes: int, chip: Chip, source: str = UB, percent: int = 100) -> int:
-    """Cycles of a move to GM, into L2 where the kernel's tensors fit there; percent scales it (2.5)."""
+    """Cycles of a move to GM, into L2 as far as the kernel's tensors fit there; percent scales it (2.5)."""
     port = chip.rates.l0c_to_gm if source == L0C else chip.rates.ub_to_ddr
-    share = chip.supply.l2 if chip.supply.resident else chip.supply.ddr
-    cycles = _global(bursts, burst_bytes, chip, port, share) * percent // 100
-    return cycles + _short(bursts * burst_bytes, chip.numbers)
+    near = _global(bursts, burst_bytes, chip, port, chip.supply.l2)
+    ddr = _global(bursts, burst_bytes, chip, port, chip.supply.ddr) if chip.supply.held < 1000 else 0
+    cycles = (near * chip.supply.held + ddr * (1000 - chip.supply.held)) // 1000
+    return cycles * percent // 100 + _short(bursts * burst_bytes, chip.numbers)
 
 
 def _global(bursts: int, burst_bytes: int, chip: Chip, rate: int, share: tuple[int, int]) -> int:
@@ -232,9 +231,11 @@ def _move(instruction: Instruction, shapes: Shapes, chip: Chip, atomic: bool) ->
     if origin == GM:
         return Work(global_read(count, read, chip, chip.supply.first(source.buffer), goal), count * read)
     if goal == GM:
-        drained = numbers["fixpipe_head"] + -(-count * read // rates.l0c_to_ub) if origin == L0C else 0
         percent = numbers["atomic_percent"] if atomic else 100
-        return Work(drained + global_write(count, written, chip, origin, percent), count * written)
+        cycles = global_write(count, written, chip, origin, percent)
+        if origin == L0C:
+            cycles = numbers["fixpipe_head"] + max(cycles, -(-count * read // rates.l0c_to_ub))
+        return Work(cycles, count * written)
     total = count * (max(read, written) if L0C in (origin, goal) else read)
     head, rate = {
         (UB, L1): (numbers["ub_to_l1_head"], rates.ub_to_l1),

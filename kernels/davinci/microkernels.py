@@ -13,22 +13,22 @@ from typing import Any
 from autotune.kernels.davinci.memory import GM, L0A, L0B, L0C, L1, SIZES, UB
 
 Turn = Callable[[Any], None]
-"""What one turn of the loop records; it takes the loop's index."""
+"""What one turn of the loop records; it takes the turn's number, which counts on from core to core."""
 
 BLOCK = 32
-FAR_BYTES = 1 << 26
-"""A GM tensor larger than any chip's L2 on which these run: what is streamed from it comes from DDR."""
+LEAST_BYTES = 1 << 16
+"""Of the GM tensor of a kernel that always touches the same bytes of it."""
 
 
 @dataclass(frozen=True)
 class Body:
     """setup: takes the Tik container and the kernel's one GM tensor, makes local tensors, returns a turn.
 
-    far: whether that tensor is too large for L2; otherwise it has 64 KiB. dtype: of its elements.
+    new_bytes: of that tensor, that each turn is the first to touch: they come from DDR. dtype: of its elements.
     """
 
     setup: Callable[[Any, Any], Turn]
-    far: bool = False
+    new_bytes: int = 0
     dtype: str = "float16"
 
 
@@ -42,12 +42,12 @@ class MicroKernel:
 
     def build(self, tik: Any) -> None:
         """Records the kernel."""
-        nbytes = FAR_BYTES if self.body.far else 1 << 16
+        nbytes = max(self.cores * self.turns * self.body.new_bytes, LEAST_BYTES)
         memory = _tensor(tik, self.body.dtype, nbytes // SIZES[self.body.dtype], GM, "memory")
-        with tik.for_range(0, self.cores, block_num=self.cores):
+        with tik.for_range(0, self.cores, block_num=self.cores) as core:
             turn = self.body.setup(tik, memory)
             with tik.for_range(0, self.turns) as index:
-                turn(index)
+                turn(core * self.turns + index)
         tik.BuildCCE(kernel_name="micro", inputs=[], outputs=[memory])
 
 
@@ -56,7 +56,7 @@ def registers(count: int) -> Body:
 
     def setup(tik: Any, memory: Any) -> Turn:
         scalar = tik.Scalar("int32")
-        return _times(count, lambda index: scalar.set_as(index + 1))
+        return _times(count, lambda number: scalar.set_as(number + 1))
 
     return Body(setup)
 
@@ -66,11 +66,11 @@ def issue(count: int) -> Body:
 
     def setup(tik: Any, memory: Any) -> Turn:
         scalar, target = tik.Scalar("int32"), _tensor(tik, "float16", 128, UB, "target")
-        filler = _times(count, lambda index: scalar.set_as(index + 1))
+        filler = _times(count, lambda number: scalar.set_as(number + 1))
 
-        def turn(index: Any) -> None:
+        def turn(number: Any) -> None:
             tik.vec_dup(128, target, 1.0, 1, 8)
-            filler(index)
+            filler(number)
 
         return turn
 
@@ -82,7 +82,7 @@ def element_stores(count: int) -> Body:
 
     def setup(tik: Any, memory: Any) -> Turn:
         target = _tensor(tik, "float16", 128, UB, "target")
-        return _times(count, lambda index: target[0].set_as(1.0))
+        return _times(count, lambda number: target[0].set_as(1.0))
 
     return Body(setup)
 
@@ -93,7 +93,7 @@ def element_read(scope: str) -> Body:
     def setup(tik: Any, memory: Any) -> Turn:
         source = memory if scope == GM else _tensor(tik, "float16", 128, scope, "source")
         scalar = tik.Scalar("float16")
-        return lambda index: scalar.set_as(source[0])
+        return lambda number: scalar.set_as(source[0])
 
     return Body(setup)
 
@@ -115,7 +115,7 @@ def dependent(call: str, dtype: str, repeats: int, mask: int | None = None) -> B
     def setup(tik: Any, memory: Any) -> Turn:
         result, other = (_tensor(tik, dtype, repeats * lanes, UB, name) for name in ("result", "other"))
         operands, strides = (result, result, other)[: 1 + sources], (8,) * (1 + sources)
-        return lambda index: getattr(tik, call)(mask or lanes, *operands, *numbers, repeats, *strides)
+        return lambda number: getattr(tik, call)(mask or lanes, *operands, *numbers, repeats, *strides)
 
     return Body(setup)
 
@@ -126,7 +126,7 @@ def conversion(repeats: int) -> Body:
     def setup(tik: Any, memory: Any) -> Turn:
         target = _tensor(tik, "float32", repeats * 64, UB, "target")
         source = _tensor(tik, "float16", repeats * 64, UB, "source")
-        return lambda index: tik.vec_conv(64, "none", target, source, repeats, 8, 4)
+        return lambda number: tik.vec_conv(64, "none", target, source, repeats, 8, 4)
 
     return Body(setup)
 
@@ -137,7 +137,7 @@ def independent(count: int) -> Body:
     def setup(tik: Any, memory: Any) -> Turn:
         targets = [_tensor(tik, "float16", 128, UB, f"target{number}") for number in range(count)]
 
-        def turn(index: Any) -> None:
+        def turn(number: Any) -> None:
             for target in targets:
                 tik.vec_dup(128, target, 1.0, 1, 8)
 
@@ -151,7 +151,7 @@ def move(source: str, target: str, nbytes: int) -> Body:
 
     def setup(tik: Any, memory: Any) -> Turn:
         origin, goal = (_tensor(tik, "float16", nbytes // 2, s, n) for s, n in ((source, "origin"), (target, "goal")))
-        return lambda index: tik.data_move(goal, origin, 0, 1, nbytes // BLOCK, 0, 0)
+        return lambda number: tik.data_move(goal, origin, 0, 1, nbytes // BLOCK, 0, 0)
 
     return Body(setup)
 
@@ -163,7 +163,7 @@ def handover(repeats: int, nbytes: int) -> Body:
         between = _tensor(tik, "float16", repeats * 128, UB, "between")
         goal = _tensor(tik, "float16", nbytes // 2, L1, "goal")
 
-        def turn(index: Any) -> None:
+        def turn(number: Any) -> None:
             tik.vec_dup(128, between, 1.0, repeats, 8)
             tik.data_move(goal, between, 0, 1, nbytes // BLOCK, 0, 0)
 
@@ -177,7 +177,7 @@ def fractal_load(target: str, fractals: int) -> Body:
 
     def setup(tik: Any, memory: Any) -> Turn:
         origin, goal = (_tensor(tik, "float16", fractals * 256, s, n) for s, n in ((L1, "origin"), (target, "goal")))
-        return lambda index: tik.load2dv1(goal, origin, 0, fractals, 1, 0, False)
+        return lambda number: tik.load2dv1(goal, origin, 0, fractals, 1, 0, False)
 
     return Body(setup)
 
@@ -187,7 +187,7 @@ def drain(fractals: int) -> Body:
 
     def setup(tik: Any, memory: Any) -> Turn:
         origin, goal = (_tensor(tik, "float32", fractals * 256, s, n) for s, n in ((L0C, "origin"), (UB, "goal")))
-        return lambda index: tik.tensor_mov(goal, origin, "m", 1, fractals, 0, 0)
+        return lambda number: tik.tensor_mov(goal, origin, "m", 1, fractals, 0, 0)
 
     return Body(setup)
 
@@ -199,22 +199,22 @@ def product(rows: int, depth: int, columns: int) -> Body:
         left = _tensor(tik, "float16", rows * depth, L0A, "left")
         right = _tensor(tik, "float16", depth * columns, L0B, "right")
         result = _tensor(tik, "float32", rows * columns, L0C, "result")
-        return lambda index: tik.mmad(result, left, right, rows, depth, columns, 0)
+        return lambda number: tik.mmad(result, left, right, rows, depth, columns, 0)
 
     return Body(setup)
 
 
 def stream(nbytes: int, blocks: bool = False) -> Body:
-    """DDR to L1, other bytes in every turn; in one burst, or in single blocks with seven left out between two."""
+    """DDR to L1, other bytes in every turn; in one burst, or in single blocks with one left out between two."""
     bursts = nbytes // BLOCK if blocks else 1
+    new_bytes = 2 * nbytes if blocks else nbytes
 
     def setup(tik: Any, memory: Any) -> Turn:
         goal = _tensor(tik, "float16", nbytes // 2, L1, "goal")
-        burst, gap = (1, 7) if blocks else (nbytes // BLOCK, 0)
-        step = bursts * (burst + gap) * BLOCK // 2
-        return lambda index: tik.data_move(goal, memory[index * step], 0, bursts, burst, gap, 0)
+        burst, gap = (1, 1) if blocks else (nbytes // BLOCK, 0)
+        return lambda number: tik.data_move(goal, memory[number * (new_bytes // 2)], 0, bursts, burst, gap, 0)
 
-    return Body(setup, far=True)
+    return Body(setup, new_bytes)
 
 
 def reread(target: str, nbytes: int) -> Body:
@@ -222,7 +222,7 @@ def reread(target: str, nbytes: int) -> Body:
 
     def setup(tik: Any, memory: Any) -> Turn:
         goal = _tensor(tik, "float16", nbytes // 2, target, "goal")
-        return lambda index: tik.data_move(goal, memory, 0, 1, nbytes // BLOCK, 0, 0)
+        return lambda number: tik.data_move(goal, memory, 0, 1, nbytes // BLOCK, 0, 0)
 
     return Body(setup)
 
@@ -234,12 +234,12 @@ def write(nbytes: int, atomic: bool = False) -> Body:
         origin = _tensor(tik, "float32", nbytes // 4, UB, "origin")
         if atomic:
             tik.set_atomic_add(1)
-        return lambda index: tik.data_move(memory[index * nbytes // 4], origin, 0, 1, nbytes // BLOCK, 0, 0)
+        return lambda number: tik.data_move(memory[number * (nbytes // 4)], origin, 0, 1, nbytes // BLOCK, 0, 0)
 
-    return Body(setup, far=True, dtype="float32")
+    return Body(setup, nbytes, "float32")
 
 
-def queue(count: int, nbytes: int) -> Body:
+def queue(count: int, moves: int, nbytes: int) -> Body:
     """So many long vector instructions, and behind them moves that together take longer than all of them."""
 
     def setup(tik: Any, memory: Any) -> Turn:
@@ -248,21 +248,22 @@ def queue(count: int, nbytes: int) -> Body:
             _tensor(tik, "float16", nbytes // 2, L1, "goal"),
         )
 
-        def turn(index: Any) -> None:
+        def turn(number: Any) -> None:
             for _ in range(count):
                 tik.vec_dup(128, filled, 1.0, 255, 8)
-            for _ in range(10):
-                tik.data_move(goal, memory, 0, 1, nbytes // BLOCK, 0, 0)
+            for each in range(moves):
+                place = (number * moves + each) * (nbytes // 2)
+                tik.data_move(goal, memory[place], 0, 1, nbytes // BLOCK, 0, 0)
 
         return turn
 
-    return Body(setup, far=True)
+    return Body(setup, moves * nbytes)
 
 
 def _times(count: int, turn: Turn) -> Turn:
-    def turns(index: Any) -> None:
+    def turns(number: Any) -> None:
         for _ in range(count):
-            turn(index)
+            turn(number)
 
     return turns
 

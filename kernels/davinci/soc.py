@@ -93,11 +93,12 @@ _M100 = Rates(67, 128, 512, 256, 128, 128, 256, 64, 128, 64)
 _M200 = Rates(17, 114, 512, 256, 128, 256, 512, 17, 114, 17)
 _M200_VECTOR = replace(_M200, ddr_read=9, l2_read=57, ub_to_ddr=9, gm_to_ub=57)
 _C220 = Rates(
-    100, 152, 256, 128, 128, 128, 256, 64, 46, 128,
-    "2.3, 2.5 and 2.6; the platform file repeats the 910A's", "measured",
+    96, 119, 256, 128, 128, 128, 256, 64, 46, 128,
+    "2.3, 2.5, 2.6 and 5.6; the platform file repeats the 910A's", "measured",
 )  # fmt: skip
-"""One core streaming from DDR, 186 GB/s; GM to L1 from L2, 262 GiB/s; L1 to L0A and L0B; UB to GM and GM to UB, 110 and
-78.6 GiB/s; a fixpipe's two ends are published."""
+"""DDR: the vendor's model of convolutions. L2: 220 GB/s (5.6), between 262 GiB/s that moves alone reach and 186 GB/s of a
+whole product on one core. L1 to L0A and L0B, UB to GM (110 GiB/s), GM to UB (78.6 GiB/s): measured. A fixpipe's two
+ends: published."""
 
 _SPLIT = (("L1", "UB"), ("UB", "L1"), ("L0C", "UB"), ("UB", "L0C"))
 """Between the cube and the vector core of a 910B there is only GM (davinci_timing.md 1.2)."""

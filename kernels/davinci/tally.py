@@ -24,7 +24,7 @@ from autotune.kernels.davinci.rows_cube import FEEDS_ITSELF
 from autotune.kernels.davinci.steering import Steering
 from autotune.kernels.davinci.timing import Seen, Step, Turn, Walk
 
-READ, DRAIN, RESTART = "scalar read", "barrier: drains and starts again", "starts again after a wait"
+READ, DRAIN, RESTART = "scalar read", "starts after a barrier", "starts after a wait"
 """Causes that have no other pipe in them: S reads a tensor, V drains for its own result, V starts after a pause."""
 
 NAMES = (*PIPES, isa.S)

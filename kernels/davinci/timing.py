@@ -41,7 +41,7 @@ from autotune.kernels.davinci.recorder import ATOMIC_REGISTER, CORE_REGISTER
 from autotune.kernels.davinci.regions import Keys, Regions
 from autotune.kernels.davinci.rows_cube import FEEDS_ITSELF
 from autotune.kernels.davinci.steering import Course, Steering, inside
-from autotune.kernels.davinci.supply import resident, supply
+from autotune.kernels.davinci.supply import fits, supply
 from autotune.kernels.davinci.traffic import Traffic
 
 Step = Callable[[Core, Registers], Any]
@@ -84,9 +84,9 @@ def summary(program: Program, cores: Sequence[Core], profile: Profile, condition
     total = sum(sorted(cycles, reverse=True)[:: soc.cores])  # blocks beyond the chip's cores run in waves
     busy = dict(zip((*PIPES, isa.S), slowest.busy))
     numbers = costs.on(soc, profile)
-    launch = numbers["kernel_floor"]
+    launch = numbers["kernel_floor"] + numbers["block_skew"] * (min(len(cycles), soc.cores) - 1)
     if conditions.host:
-        launch = numbers["launch"] + numbers["launch_per_block"] * program.block_num
+        launch = numbers["launch"] + numbers["launch_per_block"] * len(cycles)
     return Estimate(total, total / soc.clock_mhz + launch / 1000, busy, tuple(cycles), costs.version(profile))
 
 
@@ -100,8 +100,7 @@ class Walk:
         self.program, self.remember, self.profile = program, remember, costs.on(program.soc, profile)
         self.regions = (Addresses if conditions.address_reuse else Regions)(inside(program.body))
         self.course = Course(program.body, self.regions)
-        cold = resident(program) and not conditions.warm
-        moved = Traffic(program, self.course).moved() if cold else {}
+        moved = Traffic(program).moved() if fits(program) and not conditions.warm else {}
         gm = supply(program, self.profile.constants, moved)
         self.chip = costs.Chip(self.profile, profile.rates or program.soc.rates, gm, program.soc.l0c_bytes)
 
