@@ -96,8 +96,8 @@ _C220 = Rates(
     96, 119, 256, 128, 128, 128, 256, 64, 46, 128,
     "2.3, 2.5, 2.6 and 5.6; the platform file repeats the 910A's", "measured",
 )  # fmt: skip
-"""DDR: the vendor's model of convolutions. L2: 220 GB/s (5.6), between 262 GiB/s that moves alone reach and 186 GB/s of a
-whole product on one core. L1 to L0A and L0B, UB to GM (110 GiB/s), GM to UB (78.6 GiB/s): measured. A fixpipe's two
+"""DDR: the vendor's model of convolutions. L2: 220 GB/s (5.6), between 262 GiB/s that moves alone reach and 186 GB/s of
+a whole product on one core. L1 to L0A and L0B, UB to GM (110 GiB/s), GM to UB (78.6 GiB/s): measured. A fixpipe's two
 ends: published."""
 
 _SPLIT = (("L1", "UB"), ("UB", "L1"), ("L0C", "UB"), ("UB", "L0C"))
