@@ -10,17 +10,22 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from autotune.candidates import Check, candidates, coordinates, takes_more_room
+from autotune.errors import CandidateError
 from autotune.executor import Executor
-from autotune.kernels.targets.base import Target
-from autotune.outcome import BestPlan, Outcome, Rejected, Timed, Trial, outcome_to_json
+from autotune.kernels.targets.base import Racing, Target
+from autotune.outcome import BestPlan, Outcome, Rejected, Timed, Timing, Trial, outcome_to_json
 from autotune.plan import TilingPlan
 from autotune.problem import AttentionProblem
 from autotune.report import Begun, Notify, Report, Result, Tried, Warned, time_us
 from autotune.search.ask_tell import Search
+
+FINALISTS = 5
+"""The fastest plans that race for the first place where times are measured."""
 
 
 class Store(Protocol):
@@ -81,6 +86,7 @@ class Sweep:
             tuning.announce(number, len(problems))
             try:
                 tuning.run((end - self.clock()) / (len(problems) - number + 1))
+                tuning.settle()
             except KeyboardInterrupt:
                 interrupted = True
             finally:
@@ -100,6 +106,7 @@ class _Tuning:
         points = {key: coordinates(plan) for key, plan in self._candidates.plans.items()}
         self._search = Search(points, self._candidates.first, sweep.effort.seed, takes_more_room)
         self._trials: list[Trial] = []
+        self._raced: dict[str, Timing] = {}
         self._done = self._tried = 0
         for trial in sweep.store.trials(problem, target.hardware.name, target.name, target.fingerprint):
             self._learn(trial)
@@ -123,6 +130,19 @@ class _Tuning:
             left = self._seconds_left(clock() - start, seconds)
             default_us = time_us(self._default())
             self._sweep.notify(Tried(trial, self._done, self._planned, self._best(), default_us, left))
+
+    def settle(self) -> None:
+        """Where times are measured, races the fastest plans and the default: the best of many noisy times flatters."""
+        target, default = self._sweep.target, self._default_trial()
+        timed = sorted(self._timed(), key=_trial_us)
+        finalists = list(
+            {trial.plan.key: trial.plan for trial in (*filter(None, [default]), *timed[:FINALISTS])}.values()
+        )
+        if not isinstance(target, Racing) or len(finalists) < 2:
+            return
+        # A finalist that fails now was right and fast before: what its trial said still stands.
+        with suppress(CandidateError):
+            self._raced = dict(target.race(self._problem, finalists))
 
     def conclude(self) -> Result:
         """Publishes the best plan and sums the problem up."""
@@ -153,12 +173,21 @@ class _Tuning:
         return min(seconds - spent, spent / self._tried * (self._planned - self._done))
 
     def _best(self) -> Trial | None:
-        timed = [trial for trial in self._trials if isinstance(trial.outcome, Timed)]
-        return min(timed, key=lambda trial: time_us(trial.outcome) or math.inf, default=None)
+        """The winner of the race where there was one, else the fastest trial; with the time that it had there."""
+        timed = [_retimed(trial, self._raced.get(trial.plan.key)) for trial in self._timed()]
+        winner = next(iter(self._raced), None)
+        return min(timed, key=lambda trial: (trial.plan.key != winner, _trial_us(trial)), default=None)
+
+    def _timed(self) -> list[Trial]:
+        return [trial for trial in self._trials if isinstance(trial.outcome, Timed)]
+
+    def _default_trial(self) -> Trial | None:
+        trials = (trial for trial in self._trials if trial.plan.key == self._candidates.default)
+        return next(trials, None)
 
     def _default(self) -> Outcome | None:
-        outcomes = (trial.outcome for trial in self._trials if trial.plan.key == self._candidates.default)
-        return next(outcomes, None)
+        trial = self._default_trial()
+        return _retimed(trial, self._raced.get(trial.plan.key)).outcome if trial else None
 
     def _best_plan(self) -> BestPlan | None:
         best = self._best()
@@ -177,3 +206,14 @@ class _Tuning:
             sweep=best.sweep,
             measured_at=best.at,
         )
+
+
+def _trial_us(trial: Trial) -> float:
+    return time_us(trial.outcome) or math.inf
+
+
+def _retimed(trial: Trial, timing: Timing | None) -> Trial:
+    """The trial with another time, where there is one."""
+    if timing is None or not isinstance(trial.outcome, Timed):
+        return trial
+    return replace(trial, outcome=replace(trial.outcome, timing=timing))

@@ -44,15 +44,17 @@ class CapacityTiling(TilingStrategy):
 
 
 def _largest(problem: AttentionProblem, hardware: Hardware) -> Iterator[Tuple[int, int]]:
-    for Br in _whole_blocks(problem.Nq):
-        fitting = [Bc for Bc in _whole_blocks(problem.N) if _has_room(problem, Br, Bc, hardware)]
+    for Br in _whole_blocks(problem.Nq, hardware):
+        fitting = [Bc for Bc in _whole_blocks(problem.N, hardware) if _has_room(problem, Br, Bc, hardware)]
         if fitting:
             yield Br, max(fitting)
 
 
-def _whole_blocks(length: int) -> List[int]:
+def _whole_blocks(length: int, hardware: Hardware) -> List[int]:
     """Heights that divide the padded length."""
-    return [height for height in range(TILE, pad(length) + 1, TILE) if pad(length) % height == 0]
+    return [
+        height for height in range(TILE, limits.longest_side(length, hardware) + 1, TILE) if pad(length) % height == 0
+    ]
 
 
 def _has_room(problem: AttentionProblem, Br: int, Bc: int, hardware: Hardware) -> bool:

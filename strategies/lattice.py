@@ -6,7 +6,7 @@ from itertools import product
 from typing import Iterable, Iterator, Tuple
 
 from autotune.hardware import Hardware
-from autotune.plan import TILE, CoreSplit, TilingPlan, pad
+from autotune.plan import TILE, CoreSplit, TilingPlan
 from autotune.problem import AttentionProblem
 from autotune.strategies import limits
 from autotune.strategies.core_split import block_num, distinct_rules
@@ -21,7 +21,8 @@ class LatticeTiling(TilingStrategy):
 
     The cube multiplies 16 x 16 x 16 tiles, so a block side that is no multiple of 16 only wastes its last tile.
     Order: largest block first (by Br*Bc, then by Br), since a large block reads the keys less often; then the core
-    splits that differ, then one K/V buffer before two.
+    splits that differ, then one K/V buffer before two. A chip without on-chip memories (a CPU) has no K/V buffers to
+    alternate, and blocks up to ``limits.MOST_SIDE`` each way.
     """
 
     role = SPACE
@@ -37,17 +38,18 @@ class LatticeTiling(TilingStrategy):
 
     @classmethod
     def plans(cls, problem: AttentionProblem, hardware: Hardware) -> Iterable[TilingPlan]:
+        buffering = (False, True) if hardware.l1_bytes else (False,)
         for Br, Bc in sorted(blocks(problem, hardware), key=lambda block: (-block[0] * block[1], -block[0])):
             cores = block_num(problem, Br, hardware)
-            for rule, double_buffer in product(distinct_rules(problem, Br, Bc), (False, True)):
+            for rule, double_buffer in product(distinct_rules(problem, Br, Bc), buffering):
                 if not limits.broken(problem, Br, Bc, hardware, double_buffer):
                     yield TilingPlan(Br, Bc, CoreSplit(rule, cores), double_buffer, cls.strategy_name())
 
 
 def blocks(problem: AttentionProblem, hardware: Hardware) -> Iterator[Tuple[int, int]]:
     """The (Br, Bc) that keep every limit with one K/V buffer; needs grow with both sides, so a row ends at a break."""
-    for Br in range(TILE, pad(problem.Nq) + 1, TILE):
-        for Bc in range(TILE, pad(problem.N) + 1, TILE):
+    for Br in range(TILE, limits.longest_side(problem.Nq, hardware) + 1, TILE):
+        for Bc in range(TILE, limits.longest_side(problem.N, hardware) + 1, TILE):
             if limits.broken(problem, Br, Bc, hardware):
                 break
             yield Br, Bc

@@ -19,7 +19,7 @@ from autotune.kernels.davinci.errors import CapacityError, NotEmulated, TikError
 from autotune.kernels.davinci.program import Program
 from autotune.kernels.flash_attention.forward import flash_attention
 from autotune.kernels.flash_attention.layout import from_nz, to_nz
-from autotune.kernels.targets.base import TimingBudget
+from autotune.kernels.targets.base import TimingBudget, check_inputs, input_shapes
 from autotune.outcome import EMULATED, Timing
 from autotune.plan import TilingPlan, pad
 from autotune.problem import AttentionProblem
@@ -81,11 +81,8 @@ class EmulatedKernel:
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         """As ``Compiled.run``: row-major arrays in and out. Raises RunFailed."""
-        for name, shape in _shapes(self.problem).items():
-            given = inputs[name].shape if name in inputs else None
-            if given != shape:
-                raise RunFailed(f"input {name} has shape {given}, the kernel was built for {shape}")
-        feed = {name: to_nz(np.asarray(inputs[name], np.float16)) for name in _shapes(self.problem)}
+        check_inputs(self.problem, inputs)
+        feed = {name: to_nz(np.asarray(inputs[name], np.float16)) for name in input_shapes(self.problem)}
         try:
             o, lse = self.tik.tikdb.start_debug(feed_dict=feed, interactive=False)
         except (TikError, NotEmulated) as error:
@@ -111,15 +108,3 @@ def _kernel_hash() -> str:
         if source.name not in NO_KERNEL_SOURCE:
             digest.update(source.name.encode() + source.read_bytes())
     return f"kernel-{digest.hexdigest()[:8]}"
-
-
-def _shapes(problem: AttentionProblem) -> dict[str, tuple[int, ...]]:
-    batch, heads, nq, n, head_dim = problem.shape
-    shapes: dict[str, tuple[int, ...]] = {
-        "q": (batch, heads, nq, head_dim),
-        "k": (batch, heads, n, head_dim),
-        "v": (batch, heads, n, head_dim),
-    }
-    if problem.attn_mask in ("full", "shared"):
-        shapes["attn_mask"] = (batch if problem.attn_mask == "full" else 1, nq, n)
-    return shapes
