@@ -84,3 +84,9 @@ def test_no_plan_known_to_run_is_filtered_away(head_dim: int) -> None:
 def test_the_public_interface_gives_its_first_plan() -> None:
     tiling = LatticeTiling(40, 40, 64).tiling()
     assert tuple(tiling) == (48, 40, 48, 40, 1, 1)
+
+
+def test_a_chip_without_on_chip_memories_gets_512_each_way_and_no_double_buffering() -> None:
+    found = plans(AttentionProblem.of((1, 2, 4096, 600, 64)), Hardware("cpu-any", 2, 3000))
+    assert {(p.Br, p.Bc) for p in found} == set(product(range(16, 513, 16), range(16, 513, 16)))
+    assert not any(p.double_buffer for p in found)
