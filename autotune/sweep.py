@@ -23,6 +23,7 @@ from autotune.plan import TilingPlan
 from autotune.problem import AttentionProblem
 from autotune.report import Begun, Notify, Report, Result, Tried, Warned, time_us
 from autotune.search.ask_tell import Search
+from autotune.strategies.core_split import complete
 
 FINALISTS = 5
 """The fastest plans that race for the first place where times are measured."""
@@ -142,7 +143,8 @@ class _Tuning:
             return
         # A finalist that fails now was right and fast before: what its trial said still stands.
         with suppress(CandidateError):
-            self._raced = dict(target.race(self._problem, finalists))
+            completed = [complete(plan, self._problem, target.hardware) for plan in finalists]
+            self._raced = dict(target.race(self._problem, completed))
 
     def conclude(self) -> Result:
         """Publishes the best plan and sums the problem up."""

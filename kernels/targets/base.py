@@ -72,7 +72,7 @@ class Racing(Protocol):
     def race(self, problem: AttentionProblem, plans: Sequence[TilingPlan]) -> Mapping[str, Timing]:
         """The time of each plan by its key, the winner first; the first plan given keeps its place in a tie.
 
-        The plans' core splits need not be worked out. Raises CandidateError.
+        The plans' core splits have their work. Raises CandidateError.
         """
         ...
 

@@ -21,7 +21,6 @@ from autotune.kernels.targets.base import Arrays, TimingBudget, check_inputs, in
 from autotune.outcome import MEASURED, Timing
 from autotune.plan import TilingPlan
 from autotune.problem import AttentionProblem
-from autotune.strategies.core_split import complete
 
 CLOCK = "thread-cpu-time/warm/1"
 """The protocol: CPU time of the busiest thread, inputs in the caches as the launch before left them; its version."""
@@ -55,7 +54,7 @@ class CpuTarget:
 
     def race(self, problem: AttentionProblem, plans: Sequence[TilingPlan]) -> Mapping[str, Timing]:
         """As ``Racing.race``. Raises PlanRejected, CompileFailed, RunFailed, ImplausibleTime."""
-        kernels = {plan.key: self.compile(problem, complete(plan, problem, self.hardware)) for plan in plans}
+        kernels = {plan.key: self.compile(problem, plan) for plan in plans}
         watches = {key: Stopwatch(kernel.launch()) for key, kernel in kernels.items()}
         for watch in watches.values():
             watch.seconds()
