@@ -60,7 +60,7 @@ class Program:
 def test_random_programs(dtype: str, statements: Any, turns: int) -> None:
     found = Program(dtype, statements, turns).k.run()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(interpreter, "fused", iter)
+        patch.setattr(interpreter, "condensed", iter)
         patch.setattr(interpreter, "fill_loop", lambda loop: None)
         expected = Program(dtype, statements, turns).k.run()
     for one, other in zip(found, expected):
