@@ -32,6 +32,8 @@ from autotune.problem import AttentionProblem
 
 FP32_ADD, OVERWRITE = 1, 0
 """Modes of set_atomic_add."""
+AHEAD = 2
+"""Units that the cube is ahead with S and dP; as many are held in L0C."""
 
 
 def flash_attention_grad(
@@ -176,20 +178,20 @@ def _adding(tik: Any) -> Iterator[None]:
 
 
 def _visit(context: BackwardContext, block: QueryBlock, keys: KeyBlock, first: Any) -> None:
-    """A query block by a key block, unit after unit: the cube is one unit ahead of the vector unit with S and dP, and
+    """A query block by a key block, unit after unit: the cube is two units ahead of the vector unit with S and dP, and
     dQ of a chunk is taken only after the next unit's vector work, when its product has had the time to end."""
     tile = context.buffers.query_tile(context.tik, context.geometry)
     load_queries(context, tile, block, keys)
     todo = list(units(context, block, keys))
-    scores(context, tile, block, keys, todo[0])
+    for unit in todo[:AHEAD]:
+        scores(context, tile, block, keys, unit)
     finished = None
-    for unit, following in zip(todo, [*todo[1:], None]):
-        if following:
-            scores(context, tile, block, keys, following)
+    for number, unit in enumerate(todo):
         p, ds = weights(context, unit)
+        for following in todo[number + AHEAD :][:1]:
+            scores(context, tile, block, keys, following)
         if finished:
             add_query_gradient(context, block, finished)
         accumulate(context, tile, block, unit, p, ds, first)
         finished = unit if unit.last_of_chunk else None
-    if finished:
-        add_query_gradient(context, block, finished)
+    add_query_gradient(context, block, todo[-1])

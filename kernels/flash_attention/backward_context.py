@@ -45,7 +45,7 @@ class QueryTile:
 
 
 class BackwardBuffers:
-    """Everything that lives as long as the kernel. k and v are packed by parts: per part [depth][keys][16]."""
+    """Everything that lives as long as the kernel. k and v in L1 are [keys / 16][depth] tiles."""
 
     def __init__(self, module: Any, tik: Any, geometry: BackwardGeometry) -> None:
         self._l1 = module.scope_cbuf

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from autotune.kernels.flash_attention.backward_context import BackwardContext, QueryTile, Unit
-from autotune.kernels.flash_attention.backward_plans import STATISTICS, cuts
+from autotune.kernels.flash_attention.backward_plans import STATISTICS, Cut, cuts
 from autotune.kernels.flash_attention.buffers import TILE_ELEMENTS
 from autotune.kernels.flash_attention.context import KeyBlock, QueryBlock, load
 from autotune.kernels.flash_attention.products import FRACTAL_BLOCKS
@@ -25,21 +25,27 @@ LOG_SUM_TERMS = 3
 
 
 def load_keys(context: BackwardContext, head: Any, keys: KeyBlock) -> None:
-    """K of a block, times the exact part of the scale, and V to L1, part by part."""
-    tik, buffers, depth = context.tik, context.buffers, context.geometry.depth
-    length = pad(context.problem.N)
+    """K of a block, times the exact part of the scale, and V to L1: [keys / 16][depth] tiles, as the cube takes them."""
     for part in cuts(keys.keys, context.geometry.part):
-        start = head * depth * length + (keys.first + part.first) * TILE
-        target = part.first * depth * TILE_ELEMENTS
-        load(tik, buffers.v[target], context.globals.v, start, depth, length, part.tiles * TILE)
-        step = max(1, context.geometry.wide // part.tiles)
-        for first in range(0, depth, step):
-            strips, staging = min(step, depth - first), buffers.p.next()
-            elements = strips * part.tiles * TILE_ELEMENTS
-            load(tik, staging, context.globals.k, start + first * length, strips, length, part.tiles * TILE)
-            apply(tik.vec_muls, elements, (staging, staging), context.scale.exact)
-            place = buffers.k[target + first * part.tiles * TILE_ELEMENTS]
-            tik.data_move(place, staging, 0, 1, strips * part.tiles * FRACTAL_BLOCKS, 0, 0)
+        _load_part(context, context.buffers.k, context.globals.k, head, keys, part, context.scale.exact)
+        _load_part(context, context.buffers.v, context.globals.v, head, keys, part, 1.0)
+
+
+def _load_part(
+    context: BackwardContext, target: Any, source: Any, head: Any, keys: KeyBlock, part: Cut, factor: float
+) -> None:
+    tik, depth, length = context.tik, context.geometry.depth, pad(context.problem.N)
+    start, rows = head * depth * length + (keys.first + part.first) * TILE, part.tiles * TILE
+    step = max(1, context.geometry.wide // part.tiles)
+    for first in range(0, depth, step):
+        strips, staging = min(step, depth - first), context.buffers.p.next()
+        load(tik, staging, source, start + first * length, strips, length, rows)
+        if factor != 1.0:
+            apply(tik.vec_muls, strips * part.tiles * TILE_ELEMENTS, (staging, staging), factor)
+        for strip in range(strips):
+            place = target[(part.first * depth + first + strip) * TILE_ELEMENTS]
+            gap = (depth - 1) * FRACTAL_BLOCKS
+            tik.data_move(place, staging[strip * rows * TILE], 0, part.tiles, FRACTAL_BLOCKS, 0, gap)
 
 
 def load_queries(context: BackwardContext, tile: QueryTile, block: QueryBlock, keys: KeyBlock) -> None:
@@ -88,9 +94,7 @@ def _multiply(
     """``target`` += a part of K or V times the transpose of a chunk of Q or dO."""
     tik, depth, part, chunk = context.tik, context.geometry.depth, unit.part, unit.chunk
     left, right = context.buffers.left.next(), context.buffers.right.next()
-    for row in range(part.tiles):
-        source = keys_side[(part.first * depth + row) * TILE_ELEMENTS]
-        tik.load2dv1(left[row * depth * TILE_ELEMENTS], source, 0, depth, part.tiles, 0, False)
+    tik.load2dv1(left, keys_side[part.first * depth * TILE_ELEMENTS], 0, part.tiles * depth, 1, 0, False)
     for strip in range(depth):
         source = queries_side[(strip * block.tiles + chunk.first) * TILE_ELEMENTS]
         tik.load2dv1(right[strip * chunk.tiles * TILE_ELEMENTS], source, 0, chunk.tiles, 1, 0, False)
@@ -176,8 +180,6 @@ def _add_to_queries(context: BackwardContext, ds: Any, unit: Unit) -> None:
     tik, depth, part, chunk = context.tik, context.geometry.depth, unit.part, unit.chunk
     left, right = context.buffers.left.next(), context.buffers.right.next()
     tik.load2dv1(left, ds, 0, unit.tiles, 1, 0, True)
-    for row in range(part.tiles):
-        source = context.buffers.k[(part.first * depth + row) * TILE_ELEMENTS]
-        tik.load2dv1(right[row * depth * TILE_ELEMENTS], source, 0, depth, part.tiles, 0, True)
+    tik.load2dv1(right, context.buffers.k[part.first * depth * TILE_ELEMENTS], 0, part.tiles * depth, 1, 0, True)
     add = int(part.index > 0)
     tik.mmad(context.buffers.dq, left, right, chunk.tiles * TILE, part.tokens, depth * TILE, add)

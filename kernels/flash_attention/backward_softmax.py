@@ -19,12 +19,12 @@ def weights(context: BackwardContext, unit: Unit) -> tuple[Any, Any]:
     s, p, ds = buffers.s, buffers.p.next(), buffers.ds.next()
     p_l1, ds_l1 = buffers.p_l1.next(), buffers.ds_l1.next()
     tik.tensor_mov(s, unit.s, "m", 1, unit.tiles, 0, 0)
+    tik.tensor_mov(ds, unit.dp, "m", 1, unit.tiles, 0, 0)
     if context.scale.rest != 1.0:
         apply(tik.vec_muls, elements, (s, s), context.scale.rest)
     apply(tik.vec_exp, elements, (s, s))
     narrow(tik, elements, p, s)
     tik.data_move(p_l1, p, 0, 1, unit.tiles * FRACTAL_BLOCKS, 0, 0)
-    tik.tensor_mov(ds, unit.dp, "m", 1, unit.tiles, 0, 0)
     apply(tik.vec_mul, elements, (ds, ds, p))
     tik.data_move(ds_l1, ds, 0, 1, unit.tiles * FRACTAL_BLOCKS, 0, 0)
     return p_l1, ds_l1
