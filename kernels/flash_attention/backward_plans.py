@@ -25,6 +25,10 @@ MOST_PART = 8
 """Longest part of a key block, in tiles."""
 MOST_CHUNK = 8
 """Longest chunk of a query block, in tiles."""
+AHEAD = 2
+"""Units that the cube is ahead of the vector unit with S and dP; as many are held in L0C."""
+LONG_MOVE = 32
+"""fp16 tiles of 512 bytes from which on a move from global memory costs no extra start (davinci_timing.md 2.5)."""
 STATISTICS = 2
 """fp16 fractals that a tile of queries has for its statistics: terms of its log-sum-exp, and of rowsum(dO O)."""
 
@@ -52,8 +56,7 @@ class BackwardGeometry:
     """A block in tiles of 16, and the bytes it takes.
 
     rows: Br / 16. keys: Bc / 16. depth: padded head dimension / 16. part, chunk: a unit's tiles of keys and queries.
-    buffers: buffers of a query block in turn. mask: none, full, shared or causal. mask_terms: fp16 terms of the mask's
-    value. looped: whether some query block is whole, so that there is a loop over blocks.
+    buffers: K/V buffers in turn. mask: none, full, shared or causal. mask_terms: fp16 terms of the mask's value.
     """
 
     rows: int
@@ -64,12 +67,21 @@ class BackwardGeometry:
     buffers: int
     mask: str
     mask_terms: int
-    looped: bool
 
     @property
     def unit(self) -> int:
         """Tiles of scores that the cube hands over at a time."""
         return self.part * self.chunk
+
+    @property
+    def piece(self) -> int:
+        """Tiles of queries that are loaded at a time: whole chunks, enough for a long move."""
+        return self.chunk * ceil_div(LONG_MOVE, self.chunk * self.depth)
+
+    @property
+    def pieces(self) -> list[int]:
+        """Tiles of every piece of a query block."""
+        return [cut.tiles for cut in cuts(self.rows * TILE, self.piece)]
 
     @property
     def wide(self) -> int:
@@ -112,10 +124,10 @@ class BackwardGeometry:
         return units + SINGLE_TILE * self.gradient + 2 * 4 * TILE * self.prepared
 
     def l1_bytes(self) -> int:
-        """K, V, two units of P and dS each, constants; and Q, dO, statistics and mask of the query blocks."""
-        kept = 2 * self.keys * self.depth + 4 * self.unit + self.part + self.strip + self.mask_terms
+        """K and V, two units of P and dS each, constants; and Q, dO, statistics and mask of a query block."""
+        kept = 4 * self.unit + self.part + self.strip + self.mask_terms
         query_tile = self.rows * (2 * self.depth + STATISTICS + (self.keys if self.has_mask_tile else 0))
-        return HALF_TILE * (kept + query_tile * (self.buffers if self.looped else 1))
+        return HALF_TILE * (kept + query_tile + self.buffers * 2 * self.keys * self.depth)
 
     def l0a_bytes(self) -> int:
         """Two left operands, each K, V, P or dS of a unit, and the constant ones."""
@@ -127,7 +139,7 @@ class BackwardGeometry:
 
     def l0c_bytes(self) -> int:
         """S and dP of two units, dK and dV of the key block, dQ of a chunk, fp32."""
-        return SINGLE_TILE * (4 * self.unit + 2 * self.keys * self.depth + self.chunk * self.depth)
+        return SINGLE_TILE * (2 * AHEAD * self.unit + 2 * self.keys * self.depth + self.chunk * self.depth)
 
 
 BUDGETS = (
@@ -180,15 +192,13 @@ def _over(candidate: BackwardGeometry, hardware: Hardware) -> list[str]:
 
 
 def _geometry(problem: AttentionProblem, plan: TilingPlan, part: int, chunk: int) -> BackwardGeometry:
-    whole = problem.Nq // plan.Br
     return BackwardGeometry(
         rows=plan.Br // TILE,
         keys=plan.Bc // TILE,
         depth=pad(problem.head_dim) // TILE,
         part=part,
         chunk=chunk,
-        buffers=2 if plan.double_buffer and whole > 1 else 1,
+        buffers=2 if plan.double_buffer else 1,
         mask=problem.attn_mask,
         mask_terms=len(Scale.of(problem.head_dim).mask_terms) if problem.attn_mask != "none" else 0,
-        looped=whole > 0,
     )

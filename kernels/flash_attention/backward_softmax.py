@@ -7,7 +7,7 @@ from typing import Any
 from autotune.kernels.flash_attention.backward_context import BackwardContext, Unit
 from autotune.kernels.flash_attention.backward_plans import cuts
 from autotune.kernels.flash_attention.buffers import TILE_ELEMENTS
-from autotune.kernels.flash_attention.context import KeyBlock, QueryBlock, store
+from autotune.kernels.flash_attention.context import KeyBlock, store
 from autotune.kernels.flash_attention.products import FRACTAL_BLOCKS
 from autotune.kernels.flash_attention.vectors import BLOCKS_PER_ROW, apply, narrow
 from autotune.plan import TILE, pad
@@ -30,13 +30,11 @@ def weights(context: BackwardContext, unit: Unit) -> tuple[Any, Any]:
     return p_l1, ds_l1
 
 
-def add_query_gradient(context: BackwardContext, block: QueryBlock, unit: Unit) -> None:
+def add_query_gradient(context: BackwardContext, unit: Unit) -> None:
     """dQ of a chunk from L0C, added to global memory."""
-    start = block.first + unit.chunk.first
-    source = context.buffers.dq
-    _add(
-        context, context.globals.dq, source, block.head, start, unit.chunk.tiles, context.problem.Nq, context.scale.rest
-    )
+    start = unit.queries.first + unit.chunk.first
+    tiles, tokens, head = unit.chunk.tiles, context.problem.Nq, unit.queries.head
+    _add(context, context.globals.dq, context.buffers.dq, head, start, tiles, tokens, context.scale.rest)
 
 
 def add_key_gradients(context: BackwardContext, head: Any, keys: KeyBlock) -> None:
