@@ -78,6 +78,7 @@ class BackwardBuffers:
         self.left = Turns(tik, "float16", left, module.scope_ca, "left_l0a")
         self.ones = tensor("float16", geometry.part, module.scope_ca, "ones_l0a")
         self.right = Turns(tik, "float16", geometry.gradient, module.scope_cb, "right_l0b")
+        self.terms = Turns(tik, "float16", geometry.chunk, module.scope_cb, "terms_l0b")
         self.s_cube, self.dp_cube = (
             [tensor("float32", unit, module.scope_cc, f"{name}_{turn}") for turn in range(AHEAD)]
             for name in ("s_l0c", "dp_l0c")
@@ -86,7 +87,7 @@ class BackwardBuffers:
         self.dq = tensor("float32", geometry.chunk * geometry.depth, module.scope_cc, "dq_l0c")
         self.s = tensor("float32", geometry.wide, module.scope_ubuf, "s_ub")
         self.p, self.ds = (Turns(tik, "float16", geometry.wide, module.scope_ubuf, name) for name in ("p_ub", "ds_ub"))
-        self.gradient = tensor("float32", geometry.gradient, module.scope_ubuf, "gradient_ub")
+        self.gradient = Turns(tik, "float32", geometry.gradient, module.scope_ubuf, "gradient_ub")
         self.packed, self.rounded = (
             tik.Tensor("float32", (geometry.prepared * TILE,), module.scope_ubuf, name)
             for name in ("packed_ub", "rounded_ub")

@@ -119,9 +119,9 @@ class BackwardGeometry:
         return self.strip_zeros + 1 + self.strip_ones if self.mask == "causal" else 0
 
     def ub_bytes(self) -> int:
-        """A unit's S in fp32, P and dS in fp16 twice each, a gradient in fp32, and two packed vectors of statistics."""
+        """A unit's S in fp32, P and dS in fp16 twice each, two gradients in fp32, two packed vectors of statistics."""
         units = self.wide * (SINGLE_TILE + 4 * HALF_TILE)
-        return units + SINGLE_TILE * self.gradient + 2 * 4 * TILE * self.prepared
+        return units + SINGLE_TILE * 2 * self.gradient + 2 * 4 * TILE * self.prepared
 
     def l1_bytes(self) -> int:
         """K and V, two units of P and dS each, constants; and Q, dO, statistics and mask of a query block."""
@@ -134,8 +134,8 @@ class BackwardGeometry:
         return HALF_TILE * (2 * max(self.part * self.depth, self.unit) + self.part)
 
     def l0b_bytes(self) -> int:
-        """Two right operands, each Q, dO or K of a unit, and the mask's value on diagonals."""
-        return HALF_TILE * (2 * self.gradient + self.mask_terms)
+        """Two right operands, each Q, dO or K of a unit, two of statistics, and the mask's value on diagonals."""
+        return HALF_TILE * (2 * (self.gradient + self.chunk) + self.mask_terms)
 
     def l0c_bytes(self) -> int:
         """S and dP of two units, dK and dV of the key block, dQ of a chunk, fp32."""

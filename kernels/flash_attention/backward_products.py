@@ -80,7 +80,7 @@ def scores(context: BackwardContext, tile: KeyTile, keys: KeyBlock, unit: Unit) 
 
 def _subtract_statistics(context: BackwardContext, unit: Unit, target: Any, kind: int, terms: int) -> None:
     """``target`` = the terms of one kind (0: a term a row, to be transposed; 1: a term a column), for every key."""
-    right, chunk = context.buffers.right.next(), unit.chunk
+    right, chunk = context.buffers.terms.next(), unit.chunk
     source = unit.tile.statistics[(chunk.first * STATISTICS + kind) * TILE_ELEMENTS]
     context.tik.load2dv1(right, source, 0, chunk.tiles, STATISTICS, 0, kind == 0)
     context.tik.mmad(target, context.buffers.ones, right, unit.part.tiles * TILE, terms, chunk.tiles * TILE, 0)

@@ -53,7 +53,7 @@ def _add(
     context: BackwardContext, target: Any, source: Any, head: Any, first: Any, tiles: int, tokens: int, factor: float
 ) -> None:
     """A gradient [depth][tokens][16] in L0C, times a factor, added to its place in NZ."""
-    tik, gradient, depth = context.tik, context.buffers.gradient, context.geometry.depth
+    tik, gradient, depth = context.tik, context.buffers.gradient.next(), context.geometry.depth
     length = pad(tokens)
     tik.tensor_mov(gradient, source, "m", 1, depth * tiles, 0, 0)
     if factor != 1.0:

@@ -71,7 +71,7 @@ def _split_products(context: BackwardContext, target: Any, tiles: int) -> None:
     Repeats take every second 32-byte block: 8 columns of 8 queries.
     """
     tik, buffers = context.tik, context.buffers
-    sums, terms, half = buffers.s, buffers.gradient, buffers.ds.next()
+    sums, terms, half = buffers.s, buffers.gradient.next(), buffers.ds.next()
     repeats = tiles * TILE // 8
     tik.vadd(LANES, sums, sums, sums[8:], repeats, 2, 2, 2, 16, 16, 16)
     tik.vadds(LANES, terms, sums, 0.0, repeats, 1, 2, 8, 16)
