@@ -14,7 +14,7 @@ from typing import Any
 
 from autotune.kernels.flash_attention import backward_statistics
 from autotune.kernels.flash_attention.backward_context import BackwardBuffers, BackwardContext, BackwardGlobals
-from autotune.kernels.flash_attention.backward_plans import STATISTICS, check
+from autotune.kernels.flash_attention.backward_plans import STATISTICS, BackwardScale, check
 from autotune.kernels.flash_attention.backward_products import load_keys
 from autotune.kernels.flash_attention.backward_softmax import add_key_gradients
 from autotune.kernels.flash_attention.backward_visits import QueryBlocks
@@ -22,7 +22,7 @@ from autotune.kernels.flash_attention.buffers import TILE_ELEMENTS
 from autotune.kernels.flash_attention.constants import above_diagonal, fill, on_diagonal, pattern
 from autotune.kernels.flash_attention.context import KeyBlock
 from autotune.kernels.flash_attention.forward import current_hardware
-from autotune.kernels.flash_attention.plans import Scale, check_work, work_runs
+from autotune.kernels.flash_attention.plans import check_work, work_runs
 from autotune.plan import TILE, TilingPlan, pad
 from autotune.problem import AttentionProblem
 
@@ -49,7 +49,7 @@ def flash_attention_grad(
     runs = work_runs(plan, key_blocks)
     tensors = _globals(module, tik, problem, len(runs))
     with tik.for_range(0, len(runs), name="core", block_num=len(runs)) as core:
-        buffers, scale = BackwardBuffers(module, tik, geometry), Scale.of(problem.head_dim)
+        buffers, scale = BackwardBuffers(module, tik, geometry), BackwardScale.of(problem)
         context = BackwardContext(tik, problem, geometry, scale, tensors, buffers, core)
         _prepare_constants(context)
         _share(context, module, runs, key_blocks, plan)
@@ -97,7 +97,7 @@ def _prepare_constants(context: BackwardContext) -> None:
             fill(tik, buffers.p.next(), room, buffers.strip, start, tiles, value)
         pattern(tik, buffers.p.next(), buffers.strip[zeros * TILE_ELEMENTS :], 1.0, above_diagonal)
     if geometry.mask_terms:
-        for index, value in enumerate(context.scale.mask_terms):
+        for index, value in enumerate(context.scale.scores.mask_terms):
             pattern(tik, buffers.p.next(), buffers.diagonal_l1[index * TILE_ELEMENTS :], value, on_diagonal)
         tik.load2dv1(buffers.diagonal, buffers.diagonal_l1, 0, geometry.mask_terms, 1, 0, False)
 

@@ -5,10 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from autotune.kernels.flash_attention.backward_plans import AHEAD, STATISTICS, BackwardGeometry, Cut, cuts
+from autotune.kernels.flash_attention.backward_plans import (
+    AHEAD,
+    STATISTICS,
+    BackwardGeometry,
+    BackwardScale,
+    Cut,
+    cuts,
+)
 from autotune.kernels.flash_attention.buffers import TILE_ELEMENTS, Turns
 from autotune.kernels.flash_attention.context import KeyBlock, QueryBlock
-from autotune.kernels.flash_attention.plans import Scale
 from autotune.plan import TILE
 from autotune.problem import AttentionProblem
 
@@ -85,7 +91,7 @@ class BackwardBuffers:
         )
         self.dk, self.dv = (tensor("float32", kept, module.scope_cc, name) for name in ("dk_l0c", "dv_l0c"))
         self.dq = tensor("float32", geometry.chunk * geometry.depth, module.scope_cc, "dq_l0c")
-        self.s = tensor("float32", geometry.wide, module.scope_ubuf, "s_ub")
+        self.sums = tensor("float32", geometry.prepared, module.scope_ubuf, "sums_ub")
         self.p, self.ds = (Turns(tik, "float16", geometry.wide, module.scope_ubuf, name) for name in ("p_ub", "ds_ub"))
         self.gradient = Turns(tik, "float32", geometry.gradient, module.scope_ubuf, "gradient_ub")
         self.packed, self.rounded = (
@@ -111,7 +117,7 @@ class BackwardContext:
     tik: Any
     problem: AttentionProblem
     geometry: BackwardGeometry
-    scale: Scale
+    scale: BackwardScale
     globals: BackwardGlobals
     buffers: BackwardBuffers
     core: Any

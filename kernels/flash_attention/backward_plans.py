@@ -34,6 +34,23 @@ STATISTICS = 2
 
 
 @dataclass(frozen=True)
+class BackwardScale:
+    """scores: 1 / sqrt(head_dim) = exact * rest; K takes the first, S - log-sum-exp the second.
+
+    weights: a power of two that P is larger by, and dP smaller. exp takes fp16 here, whose steps grow with the distance from 0. Where softmax is flat its argument is near -log(N),
+    where it is peaked near 0: with a factor of sqrt(N) both are near log(N) / 2 from 0.
+    """
+
+    scores: Scale
+    weights: float
+
+    @classmethod
+    def of(cls, problem: AttentionProblem) -> BackwardScale:
+        """The scale of a problem."""
+        return cls(Scale.of(problem.head_dim), 2.0 ** (problem.N.bit_length() // 2))
+
+
+@dataclass(frozen=True)
 class Cut:
     """A part of a block: its number, its first tile, its tiles, and its real tokens (padding left out)."""
 
@@ -72,6 +89,11 @@ class BackwardGeometry:
     def unit(self) -> int:
         """Tiles of scores that the cube hands over at a time."""
         return self.part * self.chunk
+
+    @property
+    def units(self) -> int:
+        """Units of a query block by a key block."""
+        return ceil_div(self.keys, self.part) * ceil_div(self.rows, self.chunk)
 
     @property
     def piece(self) -> int:
@@ -119,9 +141,9 @@ class BackwardGeometry:
         return self.strip_zeros + 1 + self.strip_ones if self.mask == "causal" else 0
 
     def ub_bytes(self) -> int:
-        """A unit's S in fp32, P and dS in fp16 twice each, two gradients in fp32, two packed vectors of statistics."""
-        units = self.wide * (SINGLE_TILE + 4 * HALF_TILE)
-        return units + SINGLE_TILE * 2 * self.gradient + 2 * 4 * TILE * self.prepared
+        """P and dS of a unit in fp16 and gradients in fp32, two each; sums and packed vectors of statistics."""
+        in_turn = 2 * (2 * HALF_TILE * self.wide + SINGLE_TILE * self.gradient)
+        return in_turn + self.prepared * (SINGLE_TILE + 2 * 4 * TILE)
 
     def l1_bytes(self) -> int:
         """K and V, two units of P and dS each, constants; and Q, dO, statistics and mask of a query block."""
@@ -164,7 +186,7 @@ def check(problem: AttentionProblem, plan: TilingPlan, hardware: Hardware) -> Ba
 
 
 def geometry(problem: AttentionProblem, plan: TilingPlan, hardware: Hardware) -> BackwardGeometry:
-    """Blocks with the largest units that fit the chip. Raises PlanRejected where not even one tile does."""
+    """Blocks cut into the fewest units that fit the chip. Raises PlanRejected where not even one tile does."""
     found: list[BackwardGeometry] = []
     smallest = _geometry(problem, plan, 1, 1)
     for part in _even_cuts(smallest.keys, MOST_PART):
@@ -175,7 +197,7 @@ def geometry(problem: AttentionProblem, plan: TilingPlan, hardware: Hardware) ->
     if not found:
         over = "; ".join(_over(smallest, hardware))
         raise PlanRejected(f"blocks of {plan.Br} x {plan.Bc} do not fit: {over}")
-    return max(found, key=lambda candidate: (candidate.unit, candidate.part))
+    return min(found, key=lambda candidate: (candidate.units, -candidate.part))
 
 
 def _even_cuts(tiles: int, most: int) -> list[int]:

@@ -25,10 +25,10 @@ LOG_SUM_TERMS = 3
 
 
 def load_keys(context: BackwardContext, tile: KeyTile, head: Any, keys: KeyBlock) -> None:
-    """K of a block, times the exact part of the scale, and V to L1: [keys / 16][depth] tiles, as the cube takes them."""
+    """K and V of a block, scaled, to L1: [keys / 16][depth] tiles, as the cube takes them."""
     for part in cuts(keys.keys, context.geometry.part):
-        _load_part(context, tile.k, context.globals.k, head, keys, part, context.scale.exact)
-        _load_part(context, tile.v, context.globals.v, head, keys, part, 1.0)
+        _load_part(context, tile.k, context.globals.k, head, keys, part, context.scale.scores.exact)
+        _load_part(context, tile.v, context.globals.v, head, keys, part, 1 / context.scale.weights)
 
 
 def _load_part(
@@ -40,8 +40,7 @@ def _load_part(
     for first in range(0, depth, step):
         strips, staging = min(step, depth - first), context.buffers.p.next()
         load(tik, staging, source, start + first * length, strips, length, rows)
-        if factor != 1.0:
-            apply(tik.vec_muls, strips * part.tiles * TILE_ELEMENTS, (staging, staging), factor)
+        apply(tik.vec_muls, strips * part.tiles * TILE_ELEMENTS, (staging, staging), factor)
         for strip in range(strips):
             place = target[(part.first * depth + first + strip) * TILE_ELEMENTS]
             gap = (depth - 1) * FRACTAL_BLOCKS
@@ -135,18 +134,17 @@ def _strip_column(context: BackwardContext, keys: KeyBlock, unit: Unit) -> Colum
 
 
 def accumulate(context: BackwardContext, tile: KeyTile, unit: Unit, p: Any, ds: Any, fresh: Any) -> None:
-    """Adds a unit's P^T and dS^T, [queries / 16][keys / 16] tiles in L1, to dV, dK and dQ in L0C.
+    """Adds a unit's P^T and dS^T, [queries / 16][keys / 16] tiles in L1, to dV, dQ and dK in L0C.
 
+    In this order: P^T is there first, and the vector unit waits for dQ.
     fresh: whether dV and dK of the part hold nothing yet (may be symbolic).
     """
     _add_to_keys(context, context.buffers.dv, p, unit.tile.do, unit, fresh)
-    _add_to_keys(context, context.buffers.dk, ds, unit.tile.q, unit, fresh)
     _add_to_queries(context, tile, ds, unit)
+    _add_to_keys(context, context.buffers.dk, ds, unit.tile.q, unit, fresh)
 
 
-def _add_to_keys(
-    context: BackwardContext, gradient: Any, weights: Any, values: Any, unit: Unit, fresh: Any
-) -> None:
+def _add_to_keys(context: BackwardContext, gradient: Any, weights: Any, values: Any, unit: Unit, fresh: Any) -> None:
     tik, depth, part, chunk = context.tik, context.geometry.depth, unit.part, unit.chunk
     left, right = context.buffers.left.next(), context.buffers.right.next()
     for row in range(part.tiles):

@@ -99,8 +99,8 @@ class QueryBlocks:
 class _Following:
     """What can be done for the next block while the units ``todo`` of one are being worked on.
 
-    ``with_next`` does something with the next block's units, where there is a next block. Its pieces and first units lie
-    where this block's of the same number do.
+    ``with_next`` does something with the next block's units, where there is a next block. Its pieces and first units
+    lie where this block's of the same number do.
     """
 
     def __init__(self, blocks: QueryBlocks, todo: Units, with_next: Callable[[OnUnits], None]) -> None:
