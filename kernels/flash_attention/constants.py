@@ -22,6 +22,8 @@ def prepare(context: Context) -> None:
     _fill(context, buffers.ones, geometry.chunk, 1.0)
     for left in (buffers.left.next(), buffers.left.next()):
         context.tik.load2dv1(left, buffers.ones, 0, geometry.chunk, 1, 0, False)
+    if geometry.half:
+        _fill(context, buffers.base_l1, geometry.rows, 0.0)
     if geometry.strip:
         zeros = geometry.strip_zeros
         if zeros:
@@ -36,7 +38,7 @@ def prepare(context: Context) -> None:
 
 def _fill(context: Context, target: Any, tiles: int, value: float) -> None:
     tik, staging = context.tik, context.buffers.half.next()
-    room = min(tiles, context.geometry.rows * context.geometry.chunk)
+    room = min(tiles, context.geometry.passing_tiles)
     apply(tik.vec_dup, room * TILE_ELEMENTS, (staging,), value)
     for first in range(0, tiles, room):
         count = min(room, tiles - first)
