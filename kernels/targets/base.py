@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -15,6 +15,10 @@ from autotune.hardware import Hardware
 from autotune.outcome import Timing
 from autotune.plan import TilingPlan
 from autotune.problem import AttentionProblem
+
+if TYPE_CHECKING:
+    from autotune.kernels.davinci.costs import Profile
+    from autotune.kernels.davinci.program import Program
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -42,6 +46,21 @@ class Compiled(Protocol):
 
     def time(self, budget: TimingBudget) -> Timing:
         """The time of one launch. Raises RunFailed."""
+        ...
+
+
+@runtime_checkable
+class Recorded(Protocol):
+    """What a compiled kernel has besides where its time is the timing model's: it can be explained."""
+
+    @property
+    def program(self) -> Program:
+        """The recorded kernel."""
+        ...
+
+    @property
+    def profile(self) -> Profile:
+        """The numbers that it is timed with."""
         ...
 
 

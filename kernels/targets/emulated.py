@@ -16,6 +16,7 @@ from autotune.kernels import flash_attention as kernel_package
 from autotune.kernels.davinci import costs, install, set_current_compile_soc_info, timing
 from autotune.kernels.davinci import soc as chips
 from autotune.kernels.davinci.errors import CapacityError, NotEmulated, TikError
+from autotune.kernels.davinci.program import Program
 from autotune.kernels.flash_attention.forward import flash_attention
 from autotune.kernels.flash_attention.layout import from_nz, to_nz
 from autotune.kernels.targets.base import TimingBudget
@@ -28,13 +29,13 @@ NO_KERNEL_SOURCE = frozenset(("reference.py",))
 
 
 class EmulatedTarget:
-    """One emulated chip.
+    """One emulated chip, timed with the numbers of a profile.
 
     Raises UnknownName for a chip that is not emulated, TargetUnavailable where a real toolkit is installed (it is never
     shadowed) or the chip's cube and vector unit are separate cores.
     """
 
-    def __init__(self, soc: str, core_num: int | None = None) -> None:
+    def __init__(self, soc: str, core_num: int | None = None, profile: costs.Profile = costs.DEFAULT) -> None:
         try:
             chip = chips.get(soc)
         except KeyError:
@@ -49,14 +50,15 @@ class EmulatedTarget:
             raise TargetUnavailable(f"the emulated core is not available: {error}") from error
         self.name = f"emulated:{chip.name}"
         self.hardware = _hardware(chip if core_num is None else chip.with_cores(core_num))
-        self.fingerprint = f"{_kernel_hash()}/{costs.version()}"
+        self.fingerprint = f"{_kernel_hash()}/{costs.version(profile)}"
+        self.profile = profile
 
     def compile(self, problem: AttentionProblem, plan: TilingPlan) -> EmulatedKernel:
         """Records the kernel; the plan's core split must have its work. Raises PlanRejected, CompileFailed."""
         if set_current_compile_soc_info(self.hardware.name, aicore_num=self.hardware.cores) != "success":
             raise CompileFailed(f"{self.hardware.name} does not have {self.hardware.cores} cores")
         try:
-            return EmulatedKernel(problem, flash_attention(problem, plan))
+            return EmulatedKernel(problem, flash_attention(problem, plan), self.profile)
         except CapacityError as error:
             raise PlanRejected(str(error)) from error
         except (TikError, NotEmulated) as error:
@@ -65,10 +67,17 @@ class EmulatedTarget:
 
 @dataclass(frozen=True)
 class EmulatedKernel:
-    """A recorded kernel. ``tik`` is its Tik container."""
+    """A recorded kernel. ``tik`` is its Tik container; profile: the numbers that it is timed with."""
 
     problem: AttentionProblem
     tik: Any
+    profile: costs.Profile = costs.DEFAULT
+
+    @property
+    def program(self) -> Program:
+        """The recorded kernel."""
+        program: Program = self.tik.program
+        return program
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         """As ``Compiled.run``: row-major arrays in and out. Raises RunFailed."""
@@ -86,7 +95,7 @@ class EmulatedKernel:
 
     def time(self, budget: TimingBudget) -> Timing:
         """The timing model's answer: one run says it all, so the budget does not matter."""
-        found = timing.estimate(self.tik.program)
+        found = timing.estimate(self.program, profile=self.profile)
         return Timing(found.time_us, EMULATED, found.model, cycles=found.cycles)
 
 
