@@ -206,7 +206,14 @@ def text(rows: Sequence[Row], report: dict[str, Any]) -> list[str]:
 
 def table(rows: Sequence[Row], report: dict[str, Any]) -> list[str]:
     """The same as Markdown, after the numbers of the model."""
-    lines = [*numbers(), "", f"Model when this was run: `{report['model']}`.", "", "| bar | value | must be | |", "|---|---|---|---|"]
+    lines = [
+        *numbers(),
+        "",
+        f"Model when this was run: `{report['model']}`.",
+        "",
+        "| bar | value | must be | |",
+        "|---|---|---|---|",
+    ]
     for name, bar in report["bars"].items():
         lines.append(
             f"| {name.replace('_', ' ')} | {bar['value']:.3f} | {bar['bar']} | {'met' if bar['ok'] else 'missed'} |"
