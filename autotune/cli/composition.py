@@ -13,7 +13,7 @@ from autotune.kernels.davinci import profiles, soc
 from autotune.kernels.davinci.calibration import Timer, emulated
 from autotune.kernels.davinci.costs import Profile
 from autotune.kernels.davinci.soc import SOCS, SoC
-from autotune.kernels.flash_attention import plans
+from autotune.kernels.flash_attention import backward_plans, plans
 from autotune.kernels.targets.base import Target
 from autotune.kernels.targets.emulated import EmulatedTarget
 from autotune.plan import TilingPlan
@@ -21,6 +21,7 @@ from autotune.problem import AttentionProblem
 from autotune.service.device import Check, Device, Devices
 
 _TARGETS: dict[str, Callable[..., Target]] = {f"emulated:{name}": partial(EmulatedTarget, name) for name in SOCS}
+_CHECKS = {"flash_attention": plans.check, "flash_attention_grad": backward_plans.check}
 
 
 def open_target(name: str, profile: Path | None = None) -> Target:
@@ -72,7 +73,7 @@ def kernel_check(hardware: Hardware) -> Check:
     """Whether our kernel can execute a plan on a chip."""
 
     def check(problem: AttentionProblem, plan: TilingPlan) -> None:
-        plans.check(problem, plan, hardware)
+        _CHECKS[problem.op](problem, plan, hardware)
 
     return check
 
