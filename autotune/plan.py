@@ -17,7 +17,7 @@ TILE = 16
 EXPONENTIALS = ("float32", "float16")
 
 CoreWork = Tuple[Tuple[Tuple[int, int, int], ...], ...]
-"""Per core, its row blocks as (batch*head, first q block, end q block)."""
+"""Per core, its row blocks as (batch*head, first q block, end q block); in the backward op, key blocks."""
 
 
 class Tiling(NamedTuple):
@@ -56,11 +56,11 @@ class TilingPlan:
     core_split: CoreSplit = CoreSplit()
     double_buffer: bool = False
     """Two K/V buffers in turn (TIK's thread_num = 2) instead of one."""
+    strategy: str = field(default="", compare=False)
     slice_rows: int = 0
     """Query rows of a block that the vector unit takes at a time, a multiple of 16; 0 takes all of them."""
     exp: str = "float32"
     """Type of the scores that the vector unit works on, and of its exponential: float32 or float16."""
-    strategy: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         for name in ("Br", "Bc"):
@@ -96,6 +96,11 @@ class TilingPlan:
         """Tails and block counts of this plan on a problem; last_Br and last_Bc are real rows, not padded ones."""
         tr, tc = ceil_div(problem.Nq, self.Br), ceil_div(problem.N, self.Bc)
         return Tiling(self.Br, problem.Nq - (tr - 1) * self.Br, self.Bc, problem.N - (tc - 1) * self.Bc, tr, tc)
+
+    def dealt_blocks(self, problem: AttentionProblem) -> int:
+        """Blocks of one head that the core split deals out: query blocks forward, key blocks backward."""
+        tiling = self.tiling(problem)
+        return tiling.Tc if problem.op == "flash_attention_grad" else tiling.Tr
 
     def check_lengths(self, problem: AttentionProblem) -> None:
         """Raises PlanError when a block is taller than the padded sequence it tiles."""

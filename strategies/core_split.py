@@ -1,4 +1,4 @@
-"""Core splits: named rules that deal the row blocks of all heads to the cores.
+"""Core splits: named rules that deal the row blocks of all heads to the cores; in the backward op, the key blocks.
 
 Row blocks are numbered head by head; every rule gives each core a contiguous run of them, so that a core reads one
 head's keys again and again rather than many heads' once. All heads are alike, so a rule works on one head's counts
@@ -51,8 +51,12 @@ class RowBlocks:
 
 
 def row_blocks(problem: AttentionProblem, Br: int, Bc: int) -> RowBlocks:
-    """The row blocks of a problem cut into blocks of Br query rows and Bc keys, counted exactly in tokens."""
-    return RowBlocks(problem.heads_total, tuple(_load(problem, Br, Bc, i) for i in range(ceil_div(problem.Nq, Br))))
+    """The blocks to be dealt of a problem cut into blocks of Br query rows and Bc keys, counted exactly in tokens.
+
+    Backward they are key blocks, and their loads the query blocks that see some key of theirs.
+    """
+    axis = _axis(problem, Br, Bc)
+    return RowBlocks(problem.heads_total, tuple(axis.load(i) for i in range(axis.blocks)))
 
 
 def even(blocks: RowBlocks, cores: int) -> List[int]:
@@ -87,9 +91,9 @@ def busiest(blocks: RowBlocks, ends: Sequence[int]) -> int:
     return max(after - before for before, after in zip([0, *sums], sums))
 
 
-def block_num(problem: AttentionProblem, Br: int, hardware: Hardware) -> int:
-    """Cores that get work: all of them, or one for each row block where those are fewer."""
-    return min(hardware.cores, problem.heads_total * ceil_div(problem.Nq, Br))
+def block_num(problem: AttentionProblem, Br: int, Bc: int, hardware: Hardware) -> int:
+    """Cores that get work: all of them, or one for each row block (backward: key block) where those are fewer."""
+    return min(hardware.cores, problem.heads_total * _axis(problem, Br, Bc).blocks)
 
 
 def complete(plan: TilingPlan, problem: AttentionProblem, hardware: Hardware) -> TilingPlan:
@@ -98,7 +102,7 @@ def complete(plan: TilingPlan, problem: AttentionProblem, hardware: Hardware) ->
     if rule not in RULES:
         raise UnknownName(f"no core split {rule!r}; known: {', '.join(sorted(RULES))}", field="core_split")
     blocks = row_blocks(problem, plan.Br, plan.Bc)
-    cores = block_num(problem, plan.Br, hardware)
+    cores = block_num(problem, plan.Br, plan.Bc, hardware)
     ends = RULES[rule](blocks, cores)
     work = tuple(_runs(start, end, len(blocks.loads)) for start, end in zip([0, *ends], ends))
     return replace(plan, core_split=CoreSplit(rule, cores, work))
@@ -106,7 +110,7 @@ def complete(plan: TilingPlan, problem: AttentionProblem, hardware: Hardware) ->
 
 def distinct_rules(problem: AttentionProblem, Br: int, Bc: int) -> Tuple[str, ...]:
     """The rules that can differ on this problem: only ``even`` where all row blocks visit equally many key blocks."""
-    return ("even",) if _uniform(problem, Br, Bc) else ("even", "balanced")
+    return ("even",) if _axis(problem, Br, Bc).uniform() else ("even", "balanced")
 
 
 def _visible(problem: AttentionProblem, row: int) -> Tuple[int, int]:
@@ -126,28 +130,65 @@ def _visible(problem: AttentionProblem, row: int) -> Tuple[int, int]:
     return first, last
 
 
-def _load(problem: AttentionProblem, Br: int, Bc: int, row_block: int) -> int:
-    """Key blocks with a key that some row of the row block sees.
+def _visible_from(problem: AttentionProblem, key: int) -> Tuple[int, int]:
+    """First and last query row that sees a key; first > last where none does. Both grow with the key."""
+    first, last = 0, problem.Nq - 1
+    if problem.attn_mask == "causal":
+        first = max(first, key)
+    if problem.window:
+        first, last = max(first, key - problem.window[1]), min(last, key + problem.window[0])
+    if problem.block_window:
+        block = key // WINDOW_BLOCK
+        first = max(first, (block - problem.block_window[1]) * WINDOW_BLOCK)
+        last = min(last, (block + problem.block_window[0] + 1) * WINDOW_BLOCK - 1)
+    return first, last
 
-    A row before N sees at least the key of its own number, so the keys seen by neighbouring rows join up, and the
-    first row's first key and the last row's last key bound them all.
+
+@dataclass(frozen=True)
+class _Axis:
+    """The tokens that are dealt in blocks, and the tokens that each of them has to do with.
+
+    length, block: tokens and tokens in a block. other_length, other_block: those of the other axis. partners: first and
+    last token of the other axis that one token sees (forward) or is seen by (backward).
     """
-    first, last = _visible(problem, row_block * Br)
-    if first > last:
-        return 0
-    last = _visible(problem, min(problem.Nq, (row_block + 1) * Br) - 1)[1]
-    return last // Bc - first // Bc + 1
+
+    length: int
+    block: int
+    other_length: int
+    other_block: int
+    partners: Callable[[int], Tuple[int, int]]
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of one head."""
+        return ceil_div(self.length, self.block)
+
+    def load(self, number: int) -> int:
+        """Blocks of the other axis with a partner of some token of a block.
+
+        A token before the other axis' end has at least the token of its own number for a partner, so the partners of
+        neighbouring tokens join up, and the first token's first and the last token's last bound them all.
+        """
+        first, last = self.partners(number * self.block)
+        if first > last:
+            return 0
+        last = self.partners(min(self.length, (number + 1) * self.block) - 1)[1]
+        return last // self.other_block - first // self.other_block + 1
+
+    def uniform(self) -> bool:
+        """Whether all blocks have one load."""
+        last_block, last_token = self.blocks - 1, self.other_length - 1
+        starts_at_0 = self.partners(last_block * self.block)[0] == 0
+        if starts_at_0 and self.partners(min(self.block, self.length) - 1)[1] == last_token:
+            return True
+        load = self.load(0)
+        return all(self.load(number) == load for number in range(1, last_block + 1))
 
 
-def _uniform(problem: AttentionProblem, Br: int, Bc: int) -> bool:
-    last_row_block = ceil_div(problem.Nq, Br) - 1
-    if (
-        _visible(problem, last_row_block * Br)[0] == 0
-        and _visible(problem, min(Br, problem.Nq) - 1)[1] == problem.N - 1
-    ):
-        return True
-    load = _load(problem, Br, Bc, 0)
-    return all(_load(problem, Br, Bc, row_block) == load for row_block in range(1, last_row_block + 1))
+def _axis(problem: AttentionProblem, Br: int, Bc: int) -> _Axis:
+    if problem.op == "flash_attention_grad":
+        return _Axis(problem.N, Bc, problem.Nq, Br, lambda key: _visible_from(problem, key))
+    return _Axis(problem.Nq, Br, problem.N, Bc, lambda row: _visible(problem, row))
 
 
 def _walk(blocks: RowBlocks, cores: int, limit: int) -> List[int]:

@@ -16,8 +16,8 @@ PUBLIC_CHIP = Hardware("Ascend910A", 32, 1000, 262144, 1048576, 65536, 65536, 26
 """The chip of the public kernels, whose interface says nothing of the chip (davinci_timing.md 1.1)."""
 
 
-SLICES = (0, 64, 80)
-"""Slice heights tried where they divide Br: what fills long instructions and leaves room in UB for many keys."""
+SLICES = (0, 64)
+"""Slice heights tried where they divide Br: 64 rows fill long instructions and leave room in UB for many keys."""
 
 
 class LatticeTiling(TilingStrategy):
@@ -41,13 +41,16 @@ class LatticeTiling(TilingStrategy):
 
     @classmethod
     def plans(cls, problem: AttentionProblem, hardware: Hardware) -> Iterable[TilingPlan]:
+        forward = problem.op == "flash_attention"
+        half = forward and problem.attn_mask in ("none", "causal") and not problem.high_precision
         for Br, Bc in sorted(blocks(problem, hardware), key=lambda block: (-block[0] * block[1], -block[0])):
-            cores = block_num(problem, Br, hardware)
-            slices = [rows for rows in SLICES if not rows or (rows < Br and Br % rows == 0)]
-            exps = EXPONENTIALS if problem.attn_mask in ("none", "causal") and not problem.high_precision else ("float32",)
+            cores = block_num(problem, Br, Bc, hardware)
+            slices = [rows for rows in (SLICES if forward else (0,)) if rows < Br and not Br % (rows or Br)]
+            exps = EXPONENTIALS if half else ("float32",)
             for rule, rows, exp, double in product(distinct_rules(problem, Br, Bc), slices, exps, (False, True)):
                 if not limits.broken(problem, Br, Bc, hardware, double, rows):
-                    yield TilingPlan(Br, Bc, CoreSplit(rule, cores), double, rows, exp, cls.strategy_name())
+                    split = CoreSplit(rule, cores)
+                    yield TilingPlan(Br, Bc, split, double, cls.strategy_name(), slice_rows=rows, exp=exp)
 
 
 def blocks(problem: AttentionProblem, hardware: Hardware) -> Iterator[Tuple[int, int]]:
@@ -59,6 +62,6 @@ def blocks(problem: AttentionProblem, hardware: Hardware) -> Iterator[Tuple[int,
 
 
 def sides(length: int) -> List[int]:
-    """Heights of a block: multiples of 16 up to 128, of 32 up to 256, of 64 up to 2048, and the whole padded length."""
-    grid = chain(range(TILE, 129, TILE), range(160, 257, 2 * TILE), range(320, 2049, 4 * TILE))
+    """Heights of a block: multiples of 16 up to 64, of 32 up to 256, of 64 up to 1024, and the whole padded length."""
+    grid = chain(range(TILE, 65, TILE), range(96, 257, 2 * TILE), range(320, 1025, 4 * TILE))
     return sorted({height for height in grid if height <= pad(length)} | {pad(length)})

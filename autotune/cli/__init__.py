@@ -8,6 +8,8 @@ from collections.abc import Sequence
 
 import typer
 
+from autotune.cli import calibrate as _calibrate  # noqa: F401 - they add their commands
+from autotune.cli import explain as _explain  # noqa: F401
 from autotune.cli.commands import app
 from autotune.errors import AutotuneError, InvalidInput
 
@@ -23,7 +25,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for variable in THREAD_VARIABLES:
         os.environ.setdefault(variable, "1")
     try:
-        return app(args=arguments, prog_name="autotune", standalone_mode=False) or 0
+        given = sys.argv[1:] if arguments is None else arguments
+        return app(args=given or ["--help"], prog_name="autotune", standalone_mode=False) or 0
     except typer.TyperException as error:
         return _say(error.format_message(), error.exit_code)
     except InvalidInput as error:

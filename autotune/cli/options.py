@@ -105,12 +105,13 @@ def seconds(budget: str) -> int:
 
 
 def check_names(names: Iterable[str], known: Sequence[str], option: str) -> None:
-    """Raises UnknownName for the first that is not known; the sentence lists those that are, and the one meant."""
+    """Raises UnknownName for the first that is not known; the sentence lists those that are, the likeliest first."""
     for name in names:
         if name not in known:
-            close = get_close_matches(name, known, n=1)
-            meant = f"; did you mean {close[0]}?" if close else ""
-            raise UnknownName(f"--{option} {name[:60]!r} is unknown; known: {', '.join(known)}{meant}", option)
+            by_lower_case = {other.lower(): other for other in known}
+            close = get_close_matches(name.lower(), by_lower_case, n=1)
+            meant = f"did you mean {by_lower_case[close[0]]}? " if close else ""
+            raise UnknownName(f"--{option} {name[:60]!r} is unknown; {meant}known: {', '.join(known)}", option)
 
 
 def rungs(allow: str | None, known: Sequence[str]) -> Sequence[str]:

@@ -36,7 +36,9 @@ def ask(url: str, query: Mapping[str, str]) -> dict[str, Any] | None:
             _raise_unless_nothing_found(error.code, _object(error.read(MAX_BYTES), url))
         return None
     except (OSError, HTTPException, ValueError) as error:
-        raise ServiceUnavailable(f"the service at {url} does not answer: {getattr(error, 'reason', error)}") from error
+        cause = getattr(error, "reason", error)
+        reason = getattr(cause, "strerror", None) or cause
+        raise ServiceUnavailable(f"the service at {url} does not answer: {reason}") from error
 
 
 def _text(value: Any) -> str:

@@ -10,7 +10,7 @@ from autotune.kernels.davinci import isa
 from autotune.kernels.davinci.costs import DEFAULT, Profile
 from autotune.kernels.davinci.regions import Key
 
-PIPES = (isa.V, isa.M, isa.MTE1, isa.MTE2, isa.MTE3)
+PIPES = (isa.V, isa.M, isa.MTE1, isa.MTE2, isa.MTE3, isa.FIX)
 """The queues that S fills."""
 V, MTE1 = PIPES.index(isa.V), PIPES.index(isa.MTE1)
 BY_SCALAR = -1
@@ -30,21 +30,22 @@ class Footprint:
 class Core:
     """One core's clocks, in cycles from the start of the kernel.
 
-    now: when S issues next. free: when each pipe can start its next instruction. queues: start times of what was
+    now: when S issues next. free: when each pipe can start its next instruction. done: when the results of each pipe
+    are there, where that is later. queues: start times of what was
     issued to each pipe. written: key to (end, pipe) of the last write; read: key to the end of the last read by pipe.
     vector_written, vector_read: what V touched since it last drained. busy: cycles of work by pipe, then of S.
     integers: whole numbers that S stored, by (buffer id, element).
     """
 
     __slots__ = (
-        "busy", "depth", "drained", "free", "integers", "now", "profile", "queues", "read", "stored", "sync",
+        "busy", "depth", "done", "drained", "free", "integers", "now", "profile", "queues", "read", "stored", "sync",
         "vector_read", "vector_written", "written",
     )  # fmt: skip
 
     def __init__(self, profile: Profile = DEFAULT) -> None:
         self.profile, self.sync, self.depth = profile, profile["sync_latency"], profile["queue_depth"]
         self.now = 0
-        self.free = [0] * len(PIPES)
+        self.free, self.done = [0] * len(PIPES), [0] * len(PIPES)
         self.queues: list[list[int]] = [[] for _ in PIPES]
         self.written: dict[Key, tuple[int, int]] = {}
         self.read: dict[Key, dict[int, int]] = {}
@@ -58,7 +59,8 @@ class Core:
     def copy(self) -> Core:
         """An independent core in the same state."""
         other = type(self)(self.profile)
-        other.now, other.free, other.queues = self.now, list(self.free), [list(queue) for queue in self.queues]
+        other.now, other.free, other.done = self.now, list(self.free), list(self.done)
+        other.queues = [list(queue) for queue in self.queues]
         other.written, other.read = dict(self.written), {key: dict(ends) for key, ends in self.read.items()}
         other.vector_written, other.vector_read = set(self.vector_written), set(self.vector_read)
         other.busy, other.integers, other.stored = list(self.busy), dict(self.integers), self.stored
@@ -112,39 +114,38 @@ class Core:
 
     def freeze(self, footprint: Footprint) -> tuple[Any, ...]:
         """All that a block with this footprint depends on, relative to now. What lies in the past is forgotten."""
-        now, keys, free, queues = self.now, footprint.keys, self.free, self.queues
-        self._forget(now - self.sync)
+        now, free, done, queues = self.now, self.free, self.done, self.queues
         pipes = []
         for pipe in footprint.pipes:
             queue = queues[pipe] = [start for start in queues[pipe] if start > now]
-            pipes.append((max(free[pipe] - now, 0), tuple([start - now for start in queue])))
-        return (
-            tuple(pipes),
-            frozenset([(key, end - now, pipe) for key, (end, pipe) in self.written.items() if key in keys]),
-            frozenset(
-                [(key, pipe, end - now) for key, ends in self.read.items() if key in keys for pipe, end in ends.items()]
-            ),
-            keys & self.vector_written,
-            keys & self.vector_read,
-        )
+            starts = tuple([start - now for start in queue])
+            pipes.append((max(free[pipe] - now, 0), max(done[pipe] - now, 0), starts))
+        keys = footprint.keys
+        written, read = self._waited_for(keys)
+        return tuple(pipes), written, read, keys & self.vector_written, keys & self.vector_read
 
-    def _forget(self, horizon: int) -> None:
-        """Drops marks that can make nobody wait any more."""
-        written, read = self.written, self.read
-        for key in [key for key, (end, _) in written.items() if end <= horizon]:
-            del written[key]
-        for key, ends in list(read.items()):
-            for pipe in [pipe for pipe, end in ends.items() if end <= horizon]:
-                del ends[pipe]
-            if not ends:
-                del read[key]
+    def _waited_for(self, keys: frozenset[Key]) -> tuple[frozenset[Any], frozenset[Any]]:
+        """Last writes and reads of these keys that somebody may still wait for; all others in the past are dropped."""
+        now, horizon = self.now, self.now - self.sync
+        written, read = [], []
+        for key, (end, pipe) in list(self.written.items()):
+            if end <= horizon:
+                del self.written[key]
+            elif key in keys:
+                written.append((key, end - now, pipe))
+        for key, ends in list(self.read.items()):
+            if max(ends.values()) <= horizon:
+                del self.read[key]
+            elif key in keys:
+                read += [(key, pipe, end - now) for pipe, end in ends.items() if end > horizon]
+        return frozenset(written), frozenset(read)
 
     def thaw(self, frozen: tuple[Any, ...], footprint: Footprint, drained: bool) -> None:
         """The inverse of ``freeze`` at the present clock; drained: V drained, whatever else it had touched."""
         now, keys = self.now, footprint.keys
         pipes, written, read, vector_written, vector_read = frozen
-        for pipe, (until, starts) in zip(footprint.pipes, pipes):
-            self.free[pipe] = now + until
+        for pipe, (until, after, starts) in zip(footprint.pipes, pipes):
+            self.free[pipe], self.done[pipe] = now + until, now + after
             self.queues[pipe] = [now + start for start in starts]
         for marks in (self.written, self.read):
             for key in keys.intersection(marks):
@@ -161,4 +162,4 @@ class Core:
 
     def finish(self) -> int:
         """The cycle at which everything issued so far has ended."""
-        return max(self.now, *self.free)
+        return max(self.now, *self.free, *self.done)

@@ -12,7 +12,7 @@
     ├── OutOfBounds         an executed instruction reaches beyond its tensor
     ├── UninitialisedRead   memory or a Scalar is read that nothing wrote (strict mode)
     ├── OverlapError        an instruction overwrites what it has yet to read (strict mode)
-    ├── RaceError           two cores write the same 32 bytes of GM (strict mode)
+    ├── RaceError           two cores write the same bytes of GM (strict mode)
     └── FeedError           start_debug was fed other arrays than BuildCCE named
     NotEmulated (NotImplementedError): a documented call that this emulator does not run
 
@@ -88,7 +88,7 @@ class OverlapError(TikError):
 
 
 class RaceError(TikError):
-    """Two cores write the same 32-byte block of GM without atomic addition; ``where`` is the second write."""
+    """Two cores write the same bytes of GM without atomic addition; ``where`` is the second write."""
 
 
 class FeedError(TikError):

@@ -16,12 +16,10 @@ from typing import Any
 import numpy as np
 
 from autotune.kernels.davinci.expr import Expr, Registers, Variable
-from autotune.kernels.davinci.merging import merged, overwritten, run_length
 from autotune.kernels.davinci.operands import flat, getter
 from autotune.kernels.davinci.program import (
     Access,
     Block,
-    Declare,
     Instruction,
     Loop,
     SetScalar,
@@ -63,7 +61,7 @@ class ElementCopies:
 
 
 def fused(block: Block) -> Iterator[Statement | ElementCopies]:
-    """The block's statements, with unrolled runs as one and without declarations that nothing shows."""
+    """The block's statements, with unrolled runs of element copies as one."""
     index = 0
     while index < len(block):
         pairs: list[tuple[SetScalar, Instruction]] = []
@@ -72,13 +70,9 @@ def fused(block: Block) -> Iterator[Statement | ElementCopies]:
         if len(pairs) >= SHORTEST:
             yield ElementCopies(pairs)
             index += 2 * len(pairs)
-            continue
-        statement, length = block[index], run_length(block, index)
-        if length > 1:
-            yield merged(block[index : index + length])  # type: ignore[arg-type]
-        elif not isinstance(statement, Declare) or not overwritten(block, index):
-            yield statement
-        index += length
+        else:
+            yield block[index]
+            index += 1
 
 
 def _pair(block: Block, index: int) -> tuple[SetScalar, Instruction] | None:

@@ -9,8 +9,8 @@ from autotune.kernels.davinci.checks import check, check_types
 from autotune.kernels.davinci.errors import DataTypeError, RangeError, ShapeError
 from autotune.kernels.davinci.expr import FLOATS
 from autotune.kernels.davinci.memory import SIZES, UB
+from autotune.kernels.davinci.proposals import Proposals
 from autotune.kernels.davinci.rows_vector import COMPARISONS, WHOLE_ROWS
-from autotune.kernels.davinci.scalars import ScalarFunctions
 from autotune.kernels.davinci.tensor import Scalar, Tensor
 
 RESERVED_BYTES = 16 * 1024
@@ -43,7 +43,7 @@ def _named(api: str, call: Callable[..., None]) -> Callable[..., None]:
     return call
 
 
-class HighLevel(ScalarFunctions):
+class HighLevel(Proposals):
     """Element-wise calls over the shapes and strides of their operands."""
 
     uses_high_level = False

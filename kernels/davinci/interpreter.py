@@ -15,9 +15,10 @@ import numpy as np
 from autotune.kernels.davinci.effects import effect, element_reader, element_writer
 from autotune.kernels.davinci.errors import RangeError, TikError, Undefined, UninitialisedRead
 from autotune.kernels.davinci.expr import Expr, Registers, evaluator
-from autotune.kernels.davinci.fusion import ElementCopies, fill_loop, fused
+from autotune.kernels.davinci.fusion import ElementCopies, fill_loop
 from autotune.kernels.davinci.limits import guarded
 from autotune.kernels.davinci.memory import poison
+from autotune.kernels.davinci.merging import condensed
 from autotune.kernels.davinci.operands import always, bind, getter
 from autotune.kernels.davinci.printing import present
 from autotune.kernels.davinci.program import (
@@ -78,7 +79,7 @@ class Linker:
 
     def statements(self, block: Block) -> Iterator[Statement | ElementCopies]:
         """What a block is run as."""
-        return fused(block)
+        return condensed(block)
 
     def steps(self, block: Block) -> Step:
         """A block as one function, whose statements are linked when they are first reached."""

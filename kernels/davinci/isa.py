@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-S, V, M, MTE1, MTE2, MTE3 = "S", "V", "M", "MTE1", "MTE2", "MTE3"
-PIPES = (S, V, M, MTE1, MTE2, MTE3)
+S, V, M, MTE1, MTE2, MTE3, FIX = "S", "V", "M", "MTE1", "MTE2", "MTE3", "FIX"
+PIPES = (S, V, M, MTE1, MTE2, MTE3, FIX)
 
 REPEATED, WHOLE, MOVE, CUBE, LOAD, SCALAR = "repeated", "whole", "move", "cube", "load", "scalar"
 """Forms of a cost: a vector instruction by its repeats, a tensor-wide vector call, a move by its bytes and route,

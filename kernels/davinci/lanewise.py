@@ -147,3 +147,9 @@ def compress(a: Array, target: Array, pattern: Any, count: int, where: Any) -> t
     if taken.size > target.size:
         raise OutOfBounds(f"vreduce: {taken.size} elements do not fit in {target.size}", where)
     return np.concatenate([taken, target[taken.size :]]), np.array([taken.size])
+
+
+def sort_proposals(a: Array) -> Array:
+    """Groups of proposals [repeats, 16, 8] by number 4 of each, the highest first."""
+    order = np.argsort(-wide(a)[..., 4], axis=1, kind="stable")
+    return np.take_along_axis(a, order[..., None], axis=1)

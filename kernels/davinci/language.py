@@ -13,7 +13,8 @@ from autotune.kernels.davinci.errors import CapacityError, NotEmulated, RangeErr
 from autotune.kernels.davinci.expr import Value, condition
 from autotune.kernels.davinci.high_level import RESERVED_BYTES, HighLevel
 from autotune.kernels.davinci.memory import UB
-from autotune.kernels.davinci.program import Program
+from autotune.kernels.davinci.printing import formatter
+from autotune.kernels.davinci.program import Print, Program
 from autotune.kernels.davinci.recorder import NAME
 
 PROFILES = {
@@ -92,6 +93,10 @@ class Tik(HighLevel):
         if name.startswith("_"):
             raise AttributeError(name)
         raise NotEmulated(name)
+
+    def printf(self, format_string: str, *values: Any) -> None:
+        """Writes values to standard output when the kernel runs, with C's format."""
+        self.emit(Print(formatter(format_string, values), self.where()))
 
     def BuildCCE(
         self,

@@ -89,18 +89,20 @@ class Buffer:
 
     nbytes: its size in bytes as the chip sees it. alive: whether the block that declared it is still open.
     reinterpreted: some statement views it as another type. copies: how often it is there, for a loop that takes its
-    buffers in turn; turn: the symbolic number of the copy in use, None where there is one.
+    buffers in turn; turn: the symbolic number of the copy in use, None where there is one. address: of its first byte
+    in its memory, where tensors are stacked as blocks are opened and closed.
     """
 
     __slots__ = (
-        "alive", "array", "atomic", "copies", "dtype", "initial", "name", "nbytes", "reinterpreted", "scope", "size",
-        "turn", "used", "where", "workspace",
+        "address", "alive", "array", "atomic", "copies", "dtype", "initial", "name", "nbytes", "reinterpreted",
+        "scope", "size", "turn", "used", "where", "workspace",
     )  # fmt: skip
 
     def __init__(self, name: str, dtype: str, size: int, scope: str, where: Where, copies: int = 1) -> None:
         self.name, self.dtype, self.size, self.scope, self.where, self.copies = name, dtype, size, scope, where, copies
         self.nbytes = size * SIZES[dtype]
         self.alive = True
+        self.address = 0
         self.used = False
         self.reinterpreted = False
         self.turn: Any = None

@@ -6,32 +6,49 @@ declaration whose tensor the block overwrites as a whole before it reads it need
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import prod
+from typing import TypeAlias
 
 from autotune.kernels.davinci import isa, semantics
 from autotune.kernels.davinci.expr import Expr
+from autotune.kernels.davinci.fusion import ElementCopies, fused
 from autotune.kernels.davinci.memory import GM, Buffer
 from autotune.kernels.davinci.operands import same_place
-from autotune.kernels.davinci.program import Access, Block, Declare, Instruction, SetScalar
+from autotune.kernels.davinci.program import Access, Block, Declare, Instruction, SetScalar, Statement
+
+Statements: TypeAlias = "Sequence[Statement | ElementCopies]"
 
 
-def run_length(block: Block, index: int) -> int:
-    """How many statements from ``index`` on are one unrolled run; 1 where there is none."""
-    first = block[index]
+def condensed(block: Block) -> Iterator[Statement | ElementCopies]:
+    """A block's statements, with unrolled runs as one and without declarations that nothing shows."""
+    statements, index = list(fused(block)), 0
+    while index < len(statements):
+        statement, run = statements[index], _run(statements, index)
+        if len(run) > 1:
+            yield _merged(run)
+        elif not isinstance(statement, Declare) or not _overwritten(statements, index):
+            yield statement
+        index += max(len(run), 1)
+
+
+def _run(statements: Statements, index: int) -> list[Instruction]:
+    """The unrolled run that begins at ``index``; no more than its first call where there is none."""
+    first = statements[index]
     if not isinstance(first, Instruction) or not _mergeable(first):
-        return 1
-    end = index + 1
-    steps: list[int] | None = None
-    while end < len(block) and isinstance(following := block[end], Instruction):
-        found = _steps(block[end - 1], following)  # type: ignore[arg-type]
+        return []
+    run, steps = [first], None
+    for following in statements[index + 1 :]:
+        found = _steps(run[-1], following) if isinstance(following, Instruction) else None
         if found is None or (steps is not None and found != steps) or not _apart(first, found):
             break
-        steps, end = found, end + 1
-    return end - index
+        assert isinstance(following, Instruction)
+        run.append(following)
+        steps = found
+    return run
 
 
-def merged(run: Sequence[Instruction]) -> Instruction:
+def _merged(run: Sequence[Instruction]) -> Instruction:
     """An unrolled run as one call."""
     first, steps = run[0], _steps(run[0], run[1])
     assert steps is not None
@@ -87,12 +104,12 @@ def _extent(access: Access) -> int:
     return 1 + sum(int((size - 1) * stride) for size, stride in zip(access.shape, access.strides))
 
 
-def overwritten(block: Block, index: int) -> bool:
+def _overwritten(statements: Statements, index: int) -> bool:
     """Whether the tensor declared at ``index`` is written as a whole before anything else is done with it."""
-    declared = block[index]
+    declared = statements[index]
     assert isinstance(declared, Declare)
     buffer = declared.buffer
-    for statement in block[index + 1 :]:
+    for statement in statements[index + 1 :]:
         if isinstance(statement, Instruction):
             if any(access.buffer is buffer for access in _accesses(statement)):
                 return _fills(statement, buffer)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,23 @@ def shower(expression: str, names: Mapping[str, Any]) -> Callable[[Callable[[Any
         sys.stdout.write(" ".join(map(str, parts)) + "\n")
 
     return show
+
+
+def formatter(format_string: str, values: Sequence[Any]) -> Callable[[Callable[[Any], Any]], None]:
+    """A function that writes the values with C's format, given how to find present values."""
+
+    def show(value_of: Callable[[Any], Any]) -> None:
+        found = tuple(_single(value_of(value)) for value in values)
+        try:
+            sys.stdout.write(format_string % found)
+        except (TypeError, ValueError) as error:
+            raise TikError(f"printf({format_string!r}): {error}") from error
+
+    return show
+
+
+def _single(value: Any) -> Any:
+    return value.item() if isinstance(value, np.ndarray) and value.size == 1 else value
 
 
 def present(value: Any, r: Registers) -> Any:

@@ -1,62 +1,74 @@
-"""Which core wrote which 32-byte block of GM: two cores on one block tread on each other (tik_api.md 5.1)."""
+"""Which core wrote which byte of GM: two cores on one byte tread on each other (tik_api.md 5.1).
+
+A move writes the bytes that it moves; a scalar store its whole 32-byte block.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from autotune.kernels.davinci.errors import RaceError, Where
+from autotune.kernels.davinci.isa import SCALAR
 from autotune.kernels.davinci.memory import BLOCK, GM, Buffer
+from autotune.kernels.davinci.program import Instruction
 from autotune.kernels.davinci.watch import Executed, Touched
 
-NOBODY = -1
+NOBODY = 0
 
 
 class Races:
-    """Remembers the writer of every block of every GM tensor."""
+    """Remembers the last writer of every byte of GM."""
 
     def __init__(self) -> None:
         self._writers: dict[Buffer, np.ndarray] = {}
-        self._statements: list[tuple[int, Where]] = []
+        self._cores = np.array([NOBODY])
+        self._writes: list[tuple[int, Where]] = [(NOBODY, ("", 0))]
+        self._numbers: dict[tuple[int, Where], int] = {}
 
     def note(self, executed: Executed) -> None:
-        """Takes down what a call wrote. Raises RaceError where another core wrote the same block."""
+        """Takes down what a call wrote. Raises RaceError where another core wrote one of its bytes."""
+        statement = executed.instruction
+        whole_blocks = isinstance(statement, Instruction) and statement.row.form == SCALAR
         for output in executed.outputs:
             if output.buffer.scope == GM:
-                self._note(executed, output)
+                self._note(executed, output, _bytes(output, whole_blocks))
 
-    def _note(self, executed: Executed, output: Touched) -> None:
-        blocks = _blocks(output)
-        writers = self._of(output.buffer, int(blocks[-1]) + 1)
-        before = writers[blocks]
-        cores = np.array([core for core, _ in self._statements] or [NOBODY])[before]
-        foreign = blocks[(before != NOBODY) & (cores != executed.core)]
+    def _note(self, executed: Executed, output: Touched, places: np.ndarray) -> None:
+        writers = self._of(output.buffer, int(places[-1]) + 1)
+        before = writers[places]
+        foreign = places[(before != NOBODY) & (self._cores[before] != executed.core)]
         if foreign.size:
-            core, where = self._statements[writers[foreign[0]]]
-            run = int(np.argmax(np.diff(foreign, append=-1) != 1)) + 1
+            core, where = self._writes[writers[foreign[0]]]
+            run = int(np.argmax(np.diff(foreign, append=-1) != 1))
             raise RaceError(
-                f"cores {core} and {executed.core} both write bytes {foreign[0] * BLOCK} to "
-                f"{(foreign[0] + run) * BLOCK - 1} of GM tensor {output.buffer.name} without atomic addition; "
-                f"core {core} did in {where[0]}:{where[1]}",
+                f"cores {core} and {executed.core} both write bytes {foreign[0]} to {foreign[run]} of GM tensor "
+                f"{output.buffer.name} without atomic addition; core {core} did in {where[0]}:{where[1]}",
                 executed.where,
             )
-        if (executed.core, executed.where) not in self._statements[-1:]:
-            self._statements.append((executed.core, executed.where))
-        writers[blocks] = len(self._statements) - 1
+        writers[places] = self._number(executed)
 
-    def _of(self, buffer: Buffer, blocks: int) -> np.ndarray:
-        writers = self._writers.get(buffer)
-        if writers is None or len(writers) < blocks:
-            grown = np.full(max(blocks, -(-buffer.nbytes // BLOCK)), NOBODY, np.int32)
-            if writers is not None:
-                grown[: len(writers)] = writers
-            self._writers[buffer] = writers = grown
+    def _number(self, executed: Executed) -> int:
+        """The number of this core's statement among all that wrote to GM."""
+        write = (executed.core, executed.where)
+        if write not in self._numbers:
+            self._numbers[write] = len(self._writes)
+            self._writes.append(write)
+            self._cores = np.append(self._cores, executed.core)
+        return self._numbers[write]
+
+    def _of(self, buffer: Buffer, size: int) -> np.ndarray:
+        writers = self._writers.get(buffer, np.zeros(0, np.int32))
+        if len(writers) < size:
+            writers = np.pad(writers, (0, max(size, buffer.nbytes) - len(writers)), constant_values=NOBODY)
+            self._writers[buffer] = writers
         return writers
 
 
-def _blocks(operand: Touched) -> np.ndarray:
-    """The numbers of the blocks that an operand lies in, in order."""
+def _bytes(operand: Touched, whole_blocks: bool) -> np.ndarray:
+    """The bytes of a tensor that are written, in order."""
     low, high = operand.span()
-    start = low // BLOCK * BLOCK
-    touched = np.zeros(-(-(high - start) // BLOCK) * BLOCK, bool)
-    operand.cells(touched, start)[...] = True
-    return start // BLOCK + np.flatnonzero(touched.reshape(-1, BLOCK).any(axis=1))
+    if whole_blocks:
+        return np.arange(low // BLOCK * BLOCK, -(-high // BLOCK) * BLOCK)
+    touched = np.zeros(high - low, bool)
+    operand.cells(touched, low)[...] = True
+    return low + np.flatnonzero(touched)

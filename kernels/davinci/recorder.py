@@ -54,6 +54,10 @@ if TYPE_CHECKING:
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 """What a tensor or kernel may be called (tik_api.md 2.1)."""
 RESERVED_NAME = "__fake_tensor"
+SCALAR_STORES = {"dav-c220": (UB, GM)}
+"""Memories that a scalar store reaches, by architecture; UB alone on the others (tik_api.md 2.1)."""
+SCALAR_LOADS = {"dav-m200": (UB, GM), "dav-c220": (UB, GM)}
+"""Memories that a Scalar reads an element of, by architecture; UB alone on the others (tik_api.md 2.2)."""
 
 CORE_REGISTER, ATOMIC_REGISTER = 0, 1
 """Registers every program has: the index of the running core, and set_atomic_add's mode."""
@@ -201,6 +205,7 @@ class Recorder:
                 f"alive there: {', '.join(alive) or 'nothing'}",
                 self.where(),
             )
+        buffer.address = used
         self.used_bytes[buffer.scope] = used + needed
         self.frames[-1].buffers.append(buffer)
         if used + needed > self.program.peak_bytes[buffer.scope]:
@@ -265,16 +270,23 @@ class Recorder:
             raise DataTypeError(f"{api}: {taken} is no {dtype}", self.where())
         return round_to(dtype, taken)
 
+    def check_load(self, tensor: Tensor, name: str) -> None:
+        """Raises ScopeError where no Scalar can read an element of the tensor."""
+        soc = self.program.soc
+        if tensor.scope not in SCALAR_LOADS.get(soc.arch, (UB,)):
+            raise ScopeError(f"Scalar {name} of {soc.name} cannot read an element of {tensor.name} in {tensor.scope}")
+
     def store_element(self, tensor: Tensor, value: Any) -> None:
         """Records a scalar store of one element (t[i] = v, t[i].set_as(v))."""
-        if tensor.scope not in (UB, GM):
-            raise ScopeError(f"a single element of {tensor.name} in {tensor.scope} cannot be stored", self.where())
+        soc = self.program.soc
+        if tensor.scope not in SCALAR_STORES.get(soc.arch, (UB,)):
+            raise ScopeError(f"{soc.name} cannot store a single element of {tensor.name} in {tensor.scope}")
         if isinstance(value, Tensor):
             taken: Value = value.loaded()
         else:
             taken = self.operand_value("set_as", value, tensor.dtype)
         if tensor.dtype == "float16" and isinstance(taken, Expr) and not isinstance(value, (Scalar, Tensor)):
-            raise DataTypeError("an Expr cannot be stored in a float16 element on 910", self.where())
+            raise DataTypeError(f"an Expr cannot be stored in an element of {tensor.name}, which is float16")
         self.instruction(STORE_ELEMENT, (tensor.pattern((1,), (1,)),), (), (taken,))
 
     def fail(self, message: str) -> TikError:

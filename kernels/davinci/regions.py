@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 from typing import Any
 
 from autotune.kernels.davinci.expr import Expr, Operation, Registers, Value
@@ -46,6 +47,13 @@ class Regions:
             return (id(buffer),)
         return tuple(_key(buffer, turn, part) for turn in turns or (None,) for part in parts or (None,))
 
+    def bytes_of(self, buffer: Buffer, copy_bytes: int) -> dict[Key, tuple[int, int]]:
+        """First and end byte of every key's part, from the start of a buffer whose copies lie copy_bytes apart."""
+        ends = self._cuts.get(buffer, [0, copy_bytes])
+        starts = range(0, copy_bytes * (buffer.copies if buffer.turn is not None else 1), copy_bytes)
+        places = [(start + low, start + high) for start in starts for low, high in pairwise(ends)]
+        return dict(zip(Regions.all_keys(self, buffer), places))
+
     def decides(self, access: Access) -> tuple[Value, ...]:
         """Symbolic numbers that choose the copy and the parts an access touches."""
         symbolic = (access.buffer.turn,) if access.buffer.turn is not None else ()
@@ -58,7 +66,7 @@ class Regions:
             if buffer.turn is None:
                 return (id(buffer),)
             turn_of = getter(buffer.turn)
-            return lambda r: ((id(buffer), turn_of(r)),)
+            return lambda r: (_key(buffer, turn_of(r), None),)
         place = self._parts(access, cuts)
         if buffer.turn is None and not callable(place):
             return tuple(_key(buffer, None, part) for part in place)

@@ -25,6 +25,9 @@ MATMUL_ROW = Row(
 )  # fmt: skip
 CONV2D_ROW = Row("conv2d", M, CUBE, products.conv2d, source="tik_api.md 4.1 #40", scopes=(L0C, L1, L1), types=_PRODUCTS)
 
+FEEDS_ITSELF = frozenset((MATMUL_ROW, CONV2D_ROW))
+"""These load L0A and L0B themselves: they hold MTE1 as well as M."""
+
 _LOAD_PIPES = {(L1, L0A): MTE1, (L1, L0B): MTE1, (GM, L1): MTE2, (GM, L0A): MTE2, (GM, L0B): MTE2}
 
 

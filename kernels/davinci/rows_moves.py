@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autotune.kernels.davinci import layouts, semantics
-from autotune.kernels.davinci.isa import MOVE, MTE1, MTE2, MTE3, REPEATED, Row, Types, V, uniform
+from autotune.kernels.davinci.isa import FIX, MOVE, MTE1, MTE2, MTE3, REPEATED, Row, Types, V, uniform
 from autotune.kernels.davinci.memory import GM, L0A, L0B, L0C, L1, UB
 
 _PIPES = {
@@ -55,7 +55,7 @@ FIXPIPE_ROWS = {
         "fixpipe", pipe, MOVE, layouts.accumulator_move, source="tik_api.md 4.1 #40", scopes=(scope, L0C),
         types=(*uniform("float32 int32", 2), ("float16", "float32"), ("float16", "int32")),
     )
-    for scope, pipe in ((GM, MTE3), (UB, V))
+    for scope, pipe in ((GM, FIX), (UB, V))
 }  # fmt: skip
 
 

@@ -119,6 +119,9 @@ _ROWS = (
         for n, op in COMPARISONS.items()
     ),
     _vector("vsel", lanewise.select, _SELECTED, 2, 2, exact=True),
+    _vector("vconcat", semantics.first, uniform(HALF, 2), exact=True),
+    _vector("vextract", semantics.first, uniform(HALF, 2), exact=True),
+    _vector("vrpsort16", lanewise.sort_proposals, uniform(HALF, 2), 2, 2, exact=True),
     _vector("mov_cmpmask", semantics.first, (("uint8", "uint8"),), exact=True),
     _vector("vreduce", lanewise.compress, uniform(_COMPRESSED, 2), 2, 2, exact=True),
 )

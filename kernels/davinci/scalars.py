@@ -77,6 +77,7 @@ class ArrayElement(Symbolic):
         """The value here, in a fresh register."""
         recorder = self._array.recorder
         scalar = Scalar(recorder, self.dtype, f"{self._array.name}_element")
+        recorder.temporaries.add(scalar.slot)
         recorder.emit(SetScalar(scalar.slot, self.dtype, self.access(), recorder.where()))
         return scalar.expr()
 

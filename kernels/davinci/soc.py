@@ -1,7 +1,7 @@
 """The chips, as data. Sizes in bytes, clocks in MHz, rates in bytes per core cycle.
 
 Source of sizes, cores, clocks and rates: the public platform_config files, as tabled in davinci_timing.md 1.1 and 1.2
-and tik_api.md 3.2. Cost constants that those files do not give are named in ``timing.py`` with their source.
+and tik_api.md 3.2. Cost constants that those files do not give are named in ``constants.py`` with their source.
 """
 
 from __future__ import annotations
@@ -20,18 +20,24 @@ ATOMIC_TYPES = ("float32", "float16", "int16", "int32", "int8", "bfloat16")
 
 @dataclass(frozen=True)
 class Rates:
-    """Bytes per core cycle of each route (davinci_timing.md 1.2, [AICoreMemoryRates])."""
+    """Bytes per core cycle of each route (davinci_timing.md 1.2, [AICoreMemoryRates]).
+
+    l0c_to_gm: what a fixpipe writes; it reads at l0c_to_ub. ub_to_ddr: from UB or L1 to GM, in L2 or not. source,
+    confidence: as of a constant.
+    """
 
     ddr_read: int
-    ddr_write: int
     l2_read: int
-    l2_write: int
     l1_to_l0a: int
     l1_to_l0b: int
     l1_to_ub: int
     ub_to_l1: int
     l0c_to_ub: int
     ub_to_ddr: int
+    gm_to_ub: int
+    l0c_to_gm: int
+    source: str = "1.2, platform file"
+    confidence: str = "published"
 
 
 @dataclass(frozen=True)
@@ -82,12 +88,19 @@ class SoC:
         )  # fmt: skip
 
 
-_C100 = Rates(32, 32, 110, 86, 512, 256, 128, 128, 256, 64)
-_M100 = Rates(67, 64, 128, 64, 512, 256, 128, 128, 256, 64)
-_M200 = Rates(17, 17, 114, 114, 512, 256, 128, 256, 512, 17)
-_M200_VECTOR = replace(_M200, ddr_read=9, ddr_write=9, l2_read=57, l2_write=57, ub_to_ddr=9)
-_C220 = Rates(32, 32, 110, 86, 256, 128, 128, 128, 256, 64)
-"""The 910B's own file repeats the 910A's; these are its real rates from L1 to L0A and L0B (davinci_timing.md 0.6)."""
+_C100 = Rates(32, 110, 512, 256, 128, 128, 256, 64, 110, 64)
+_M100 = Rates(67, 128, 512, 256, 128, 128, 256, 64, 128, 64)
+_M200 = Rates(17, 114, 512, 256, 128, 256, 512, 17, 114, 17)
+_M200_VECTOR = replace(_M200, ddr_read=9, l2_read=57, ub_to_ddr=9, gm_to_ub=57)
+_C220 = Rates(
+    96, 119, 256, 128, 128, 128, 256, 64, 46, 128,
+    "2.3, 2.5, 2.6 and 5.6; the platform file repeats the 910A's", "measured",
+)  # fmt: skip
+"""DDR: the vendor's model of convolutions. L2: 220 GB/s (5.6), between 262 GiB/s that moves alone reach and 186 GB/s of
+a whole product on one core. L1 to L0A and L0B, UB to GM (110 GiB/s), GM to UB (78.6 GiB/s, of a 910B1): measured. A
+fixpipe's two ends: published."""
+_C220_B3 = replace(_C220, gm_to_ub=122)
+"""2.5: 158 GiB/s with moves of 60 KiB and 187 with 192 KiB, the same tool as for the 910B1."""
 
 _SPLIT = (("L1", "UB"), ("UB", "L1"), ("L0C", "UB"), ("UB", "L0C"))
 """Between the cube and the vector core of a 910B there is only GM (davinci_timing.md 1.2)."""
@@ -107,10 +120,10 @@ def _m200(name: str, short_name: str, cores: int, vector_cores: int, clock_mhz: 
     )  # fmt: skip
 
 
-def _c220(name: str, cores: int, clock_mhz: int, l2_bytes: int) -> SoC:
+def _c220(name: str, cores: int, clock_mhz: int, l2_bytes: int, rates: Rates = _C220) -> SoC:
     return SoC(
         name, "Ascend910B", cores, 2 * cores, clock_mhz, "dav-c220", 192 * KIB, 512 * KIB, 64 * KIB, 64 * KIB,
-        128 * KIB, l2_bytes, False, 6, _SPLIT, _C220,
+        128 * KIB, l2_bytes, False, 6, _SPLIT, rates,
     )  # fmt: skip
 
 
@@ -131,7 +144,7 @@ SOCS = {
         _c100("Ascend910B", 30, 900),
         _c220("Ascend910B1", 24, 1850, 192 * MIB),
         _c220("Ascend910B2", 24, 1800, 192 * MIB),
-        _c220("Ascend910B3", 20, 1800, 192 * MIB),
+        _c220("Ascend910B3", 20, 1800, 192 * MIB, _C220_B3),
         _c220("Ascend910B4", 20, 1500, 96 * MIB),
     )
 }  # fmt: skip

@@ -18,6 +18,7 @@ from autotune.kernels.davinci.operands import getter
 from autotune.kernels.davinci.program import Access, Block, Branch, Instruction, Loop, SetScalar, Statement
 from autotune.kernels.davinci.recorder import ATOMIC_REGISTER
 from autotune.kernels.davinci.regions import Regions
+from autotune.kernels.davinci.rows_cube import FEEDS_ITSELF
 from autotune.kernels.davinci.rows_scalar import STORE_ELEMENT
 
 Outcome = Callable[[Core, Registers], Any]
@@ -163,7 +164,7 @@ class Course:
             self._decide(facts, *access.shape, *access.strides, *self._regions.decides(access))
         if row.pipe != S:
             facts.pipes.add(_PIPES[row.pipe])
-        if row.name == "matmul":
+        if row in FEEDS_ITSELF:
             facts.pipes.add(MTE1)
         if row is STORE_ELEMENT and "int" in statement.outputs[0].dtype:
             facts.stores = True

@@ -18,7 +18,7 @@ from autotune.kernels.davinci.expr import (
     describe_shape,
     is_float,
 )
-from autotune.kernels.davinci.memory import GM, SIZES, UB, Buffer
+from autotune.kernels.davinci.memory import SIZES, Buffer
 from autotune.kernels.davinci.program import Access, SetScalar
 
 if TYPE_CHECKING:
@@ -300,8 +300,7 @@ class Scalar(Symbolic):
         self.expr()
         if isinstance(value, Tensor):
             source = value if src_offset is None else value[src_offset]
-            if source.scope not in (UB, GM):
-                raise ScopeError(f"Scalar {self.name} reads UB, not {source.name} in {source.scope}")
+            recorder.check_load(source, self.name)
             taken: Value | Access = self._loaded_from(source)
         else:
             taken = as_value(value)

@@ -16,12 +16,13 @@ from autotune.kernels.davinci.expr import Registers
 from autotune.kernels.davinci.fusion import ElementCopies
 from autotune.kernels.davinci.operands import getter
 from autotune.kernels.davinci.program import Access, Instruction, Program, SetScalar, Statement
+from autotune.kernels.davinci.rows_cube import FEEDS_ITSELF
 from autotune.kernels.davinci.timing import Step, Walk, estimate
 
 MOST_EVENTS = 100_000
 """Events after which a timeline is cut: some 30 MB of JSON."""
 
-ROWS = (isa.S, isa.MTE2, isa.MTE1, isa.M, isa.V, isa.MTE3)
+ROWS = (isa.S, isa.MTE2, isa.MTE1, isa.M, isa.FIX, isa.V, isa.MTE3)
 """Rows of the picture, from top to bottom: the way that data flows."""
 
 Texts = Callable[[Registers], list[str]]
@@ -64,8 +65,9 @@ class Timeline:
     def _items(self) -> Iterator[dict[str, Any]]:
         process = {"ph": "M", "pid": self.core}
         yield {**process, "name": "process_name", "args": {"name": f"core {self.core}"}}
-        for row, pipe in enumerate(ROWS):
-            yield {**process, "tid": row, "name": "thread_name", "args": {"name": pipe}}
+        used = {event.pipe for event in self.events}
+        for row in [row for row, pipe in enumerate(ROWS) if pipe in used]:
+            yield {**process, "tid": row, "name": "thread_name", "args": {"name": ROWS[row]}}
             yield {**process, "tid": row, "name": "thread_sort_index", "args": {"sort_index": row}}
         for event in self.events:
             yield {
@@ -141,8 +143,8 @@ class _TimelineWalk(Walk):
             start = core.queues[pipe][-1]
             operands = (outputs(r), inputs(r))
             self._add(PIPES[pipe], name, start, core.free[pipe] - start, where, *operands)
-            if name == "matmul":
-                self._add(PIPES[MTE1], "loads of matmul", start, core.free[pipe] - start, where, *operands)
+            if instruction.row in FEEDS_ITSELF:
+                self._add(PIPES[MTE1], f"loads of {name}", start, core.free[pipe] - start, where, *operands)
 
         return run
 

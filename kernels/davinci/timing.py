@@ -1,7 +1,7 @@
 """How long a recorded program takes on its chip, without touching float data.
 
-Each core has the in-order queues S, V, M, MTE1, MTE2 and MTE3. S issues every instruction in program order and stops
-while a queue is full; an instruction starts when its queue is free and what it reads and overwrites is ready
+Each core has the in-order queues S, V, M, MTE1, MTE2, MTE3 and FIX. S issues every instruction in program order and
+stops while a queue is full; an instruction starts when its queue is free and what it reads and overwrites is ready
 (davinci_timing.md 5.1). Only whole numbers that steer control flow are computed.
 
 Times are whole cycles, kept relative to the issuing clock. The state of a core is then the same after each turn of a
@@ -12,11 +12,13 @@ full run exactly.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from autotune.kernels.davinci import costs, isa
+from autotune.kernels.davinci.addresses import Addresses
 from autotune.kernels.davinci.clocks import BY_SCALAR, MTE1, PIPES, Core, V
+from autotune.kernels.davinci.conditions import USUAL, Conditions
 from autotune.kernels.davinci.costs import DEFAULT, Profile
 from autotune.kernels.davinci.expr import Registers, evaluator
 from autotune.kernels.davinci.fusion import ElementCopies, fused
@@ -37,7 +39,10 @@ from autotune.kernels.davinci.program import (
 )
 from autotune.kernels.davinci.recorder import ATOMIC_REGISTER, CORE_REGISTER
 from autotune.kernels.davinci.regions import Keys, Regions
+from autotune.kernels.davinci.rows_cube import FEEDS_ITSELF
 from autotune.kernels.davinci.steering import Course, Steering, inside
+from autotune.kernels.davinci.supply import fits, supply
+from autotune.kernels.davinci.traffic import Traffic
 
 Step = Callable[[Core, Registers], Any]
 """A statement's effect on a core's clocks; a true result leaves the block."""
@@ -49,8 +54,8 @@ _S = len(PIPES)
 class Estimate:
     """The emulated time of one launch.
 
-    cycles: of the slowest core. time_us: microseconds with the device-side floor. busy: cycles per pipe on the
-    slowest core. core_cycles: per core. model: the timing model's version.
+    cycles: of the slowest core. time_us: microseconds with the launch, as the conditions have it. busy: cycles per pipe
+    on the slowest core. core_cycles: per core. model: the timing model's version.
     """
 
     cycles: int
@@ -60,24 +65,29 @@ class Estimate:
     model: str
 
 
-def estimate(program: Program, remember: bool = True, profile: Profile = DEFAULT) -> Estimate:
+def estimate(
+    program: Program, remember: bool = True, profile: Profile = DEFAULT, conditions: Conditions = USUAL
+) -> Estimate:
     """Times the program on the chip it was recorded for, with the numbers of a profile.
 
     remember: whether a loop's turn that was seen before from the same state is looked up; walking every turn gives
     the same cycles.
     """
-    return summary(program, Walk(program, remember, profile).cores(), profile)
+    return summary(program, Walk(program, remember, profile, conditions).cores(), profile, conditions)
 
 
-def summary(program: Program, cores: Sequence[Core], profile: Profile) -> Estimate:
+def summary(program: Program, cores: Sequence[Core], profile: Profile, conditions: Conditions = USUAL) -> Estimate:
     """The estimate that follows from every core's clocks after the whole kernel."""
     cycles = [core.finish() for core in cores]
     slowest = cores[cycles.index(max(cycles))]
     soc = program.soc
     total = sum(sorted(cycles, reverse=True)[:: soc.cores])  # blocks beyond the chip's cores run in waves
     busy = dict(zip((*PIPES, isa.S), slowest.busy))
-    time_us = total / soc.clock_mhz + profile["kernel_floor"] / 1000
-    return Estimate(total, time_us, busy, tuple(cycles), costs.version(profile))
+    numbers = costs.on(soc, profile)
+    launch = numbers["kernel_floor"] + numbers["block_skew"] * (min(len(cycles), soc.cores) - 1)
+    if conditions.host:
+        launch = numbers["launch"] + numbers["launch_per_block"] * len(cycles)
+    return Estimate(total, total / soc.clock_mhz + launch / 1000, busy, tuple(cycles), costs.version(profile))
 
 
 class Walk:
@@ -86,11 +96,13 @@ class Walk:
     A subclass can see more of a walk than its times: it keeps that on its own core, and through its own turns.
     """
 
-    def __init__(self, program: Program, remember: bool, profile: Profile) -> None:
-        self.program, self.remember, self.profile = program, remember, profile
-        self.soc = replace(program.soc, rates=profile.rates) if profile.rates else program.soc
-        self.regions = Regions(inside(program.body))
+    def __init__(self, program: Program, remember: bool, profile: Profile, conditions: Conditions = USUAL) -> None:
+        self.program, self.remember, self.profile = program, remember, costs.on(program.soc, profile)
+        self.regions = (Addresses if conditions.address_reuse else Regions)(inside(program.body))
         self.course = Course(program.body, self.regions)
+        moved = Traffic(program).moved() if fits(program) and not conditions.warm else {}
+        gm = supply(program, self.profile.constants, moved)
+        self.chip = costs.Chip(self.profile, profile.rates or program.soc.rates, gm, program.soc.l0c_bytes)
 
     def cores(self, indices: Iterable[int] | None = None) -> list[Core]:
         """The clocks of every core, or of some, after the whole kernel.
@@ -271,7 +283,8 @@ class Walk:
         shape_of = [_shape(access) for access in accesses]
         reads, writes = self.together(instruction.inputs), self.together(instruction.outputs)
         pipe, issue, restart = PIPES.index(instruction.row.pipe), self.profile["issue"], self.profile["vector_start"]
-        vector, both = pipe == V, instruction.row.name == "matmul"
+        vector, both = pipe == V, instruction.row in FEEDS_ITSELF
+        latency = costs.latency(instruction, self.profile)
         to_global = instruction.outputs[0].buffer.scope == GM
         fixed = None
         if not any(callable(shape) for shape in shape_of) and not to_global:
@@ -296,6 +309,9 @@ class Walk:
             core.free[pipe] = end
             if both:
                 core.free[MTE1] = end
+            if latency:
+                end += latency
+                core.done[pipe] = end
             core.busy[pipe] += cycles
             core.queues[pipe].append(start)
             core.touch(read, written, pipe, end)
@@ -306,7 +322,7 @@ class Walk:
         """Cycles on its pipe; 0 where nothing is touched."""
         if any(0 in shape for shape in shapes):
             return 0
-        return costs.work(instruction, shapes, self.soc, atomic, self.profile).cycles
+        return costs.work(instruction, shapes, self.chip, atomic).cycles
 
     def together(self, accesses: Sequence[Access]) -> Callable[[Registers], Keys]:
         """What several operands touch."""

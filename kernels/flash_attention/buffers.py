@@ -12,10 +12,18 @@ TILE_ELEMENTS = TILE * TILE
 
 
 class Turns:
-    """Tensors of one size, used in turn, so that one is filled while the other is read."""
+    """Tensors of one size, used in turn, so that one is filled while the other is read: two new ones of some tiles."""
 
-    def __init__(self, *tensors: Any) -> None:
-        self._turns = cycle(tensors)
+    def __init__(self, tik: Any, dtype: str, tiles: int, scope: str, name: str) -> None:
+        pair = [tik.Tensor(dtype, (tiles * TILE_ELEMENTS,), scope, f"{name}_{turn}") for turn in range(2)]
+        self._turns = cycle(pair)
+
+    @classmethod
+    def of(cls, *tensors: Any) -> Turns:
+        """Tensors that there are."""
+        turns = cls.__new__(cls)
+        turns._turns = cycle(tensors)
+        return turns
 
     def next(self) -> Any:
         """The tensor that was not used last."""
@@ -54,9 +62,6 @@ class Buffers:
         def tensor(dtype: str, tiles: int, scope: str, name: str) -> Any:
             return tik.Tensor(dtype, (tiles * TILE_ELEMENTS,), scope, name)
 
-        def pair(tiles: int, scope: str, name: str) -> Turns:
-            return Turns(*(tensor("float16", tiles, scope, f"{name}_{turn}") for turn in range(2)))
-
         def chunks(dtype: str, scope: str, name: str) -> list[Any]:
             cut = geometry.chunks(keys * TILE)
             return [tensor(dtype, height * part.tiles, scope, f"{name}_{part.index}") for part in cut]
@@ -69,8 +74,8 @@ class Buffers:
         self.k, self.v = ring(depth * keys, "k_l1"), ring(depth * keys, "v_l1")
         self.p = chunks("float16", module.scope_cbuf, "p_l1")
         self.ones = tensor("float16", chunk, module.scope_cbuf, "ones_l1")
-        self.left = pair((depth + 1) * chunk, module.scope_ca, "left_l0a")
-        self.right = pair(height * chunk, module.scope_cb, "right_l0b")
+        self.left = Turns(tik, "float16", (depth + 1) * chunk, module.scope_ca, "left_l0a")
+        self.right = Turns(tik, "float16", height * chunk, module.scope_cb, "right_l0b")
         self.q_cube = tensor("float16", height * geometry.part, module.scope_cb, "q_l0b")
         self.s_cube = [tensor("float32", height * chunk, module.scope_cc, f"s_l0c_{i}") for i in range(geometry.ring)]
         self.o_cube = tensor("float32", height * (depth + 1), module.scope_cc, "o_l0c")
@@ -82,11 +87,11 @@ class Buffers:
         self.largest = tensor(scores, geometry.largest_tiles, module.scope_ubuf, "largest_ub")
         self.fold = tensor(scores, geometry.fold_tiles, module.scope_ubuf, "fold_ub")
         if geometry.half:
-            self.half = Turns(self.largest, tensor("float16", geometry.passing_tiles, module.scope_ubuf, "half_ub"))
+            self.half = Turns.of(self.largest, tensor("float16", geometry.passing_tiles, module.scope_ubuf, "half_ub"))
             self.base_l1 = tensor("float16", rows, module.scope_cbuf, "base_l1")
             self.base_cube = tensor("float16", height, module.scope_cb, "base_l0b")
         else:
-            self.half = pair(geometry.passing_tiles, module.scope_ubuf, "half_ub")
+            self.half = Turns(tik, "float16", geometry.passing_tiles, module.scope_ubuf, "half_ub")
         self.vectors = {
             vector.name: tik.Tensor(vector.dtype, (size,), module.scope_ubuf, f"{vector.name}_ub")
             for vector in ROW_VECTORS

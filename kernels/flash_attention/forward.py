@@ -40,7 +40,9 @@ def flash_attention(
     row_blocks = plan.tiling(problem).Tr
     runs = work_runs(plan, row_blocks)
     with tik.for_range(0, len(runs), name="core", block_num=len(runs)) as core:
-        context = Context(tik, problem, geometry, Scale.of(problem.head_dim, geometry.half), tensors, Buffers(module, tik, geometry))
+        context = Context(
+            tik, problem, geometry, Scale.of(problem.head_dim, geometry.half), tensors, Buffers(module, tik, geometry)
+        )
         prepare(context)
         _share(context, module, core, runs, row_blocks, plan)
     inputs = [tensor for tensor in (tensors.q, tensors.k, tensors.v, tensors.mask) if tensor is not None]
@@ -148,11 +150,11 @@ class _Keys:
 
     def whole_block(self, number: Any) -> KeyBlock:
         """The whole key block of a number."""
-        return KeyBlock(number, number * self.tiles, self.tiles * TILE)
+        return KeyBlock(number * self.tiles, self.tiles * TILE, number)
 
     def rest_block(self) -> KeyBlock:
         """The shorter key block after the whole ones."""
-        return KeyBlock(self.whole, self.whole * self.tiles, self.rest)
+        return KeyBlock(self.whole * self.tiles, self.rest, self.whole)
 
     @property
     def first(self) -> KeyBlock:

@@ -15,7 +15,9 @@ LANES = {"float16": 128, "float32": 64}
 """Elements in a repeat of 256 bytes."""
 ROW = 16
 """Elements in a row of a fractal."""
-BLOCKS_PER_ROW = {"float16": 1, "float32": 2}
+BLOCKS_PER_ROW = 2
+"""32-byte blocks in a row of 16 fp32 elements."""
+ROW_BLOCKS = {"float16": 1, "float32": BLOCKS_PER_ROW}
 """32-byte blocks in a row of 16 elements."""
 ROWS_PER_REPEAT = 8
 """Rows of 16 elements that an instruction of ``across`` takes in a repeat."""
@@ -39,6 +41,16 @@ def apply(call: Callable[..., None], elements: int, tensors: tuple[Any, ...], *s
         call(rest, *(tensor[elements - rest :] for tensor in tensors), *scalars, 1, *(8 for _ in tensors))
 
 
+def apply_packed(call: Callable[..., None], rows: int, tensors: tuple[Any, ...], *scalars: float) -> None:
+    """``call`` on packed vectors of rows x 16 fp32 numbers: one repeat per row of 16."""
+    call(ROW, *tensors, *scalars, rows, *(BLOCKS_PER_ROW for _ in tensors))
+
+
+def narrow(tik: Any, elements: int, half: Any, single: Any) -> None:
+    """fp32 to fp16, rounded to nearest even; whole repeats of 64."""
+    convert(tik, elements, half, single)
+
+
 def convert(tik: Any, elements: int, target: Any, source: Any) -> None:
     """fp32 to fp16, rounded to nearest even, or back; the first ``elements`` of contiguous tensors."""
     lanes = LANES["float32"]
@@ -55,7 +67,7 @@ def across(call: Callable[..., None], columns: int, height: int, target: Any, pa
 
     A repeat takes 8 rows: in fp16 whole ones, in fp32 halves of 8 queries.
     """
-    blocks = BLOCKS_PER_ROW[target.dtype]
+    blocks = ROW_BLOCKS[target.dtype]
     lanes, repeats = LANES[target.dtype], height // ROWS_PER_REPEAT
     step = ROWS_PER_REPEAT * blocks
     for part in range(0, ROW, ROW // blocks):
@@ -68,8 +80,7 @@ def across(call: Callable[..., None], columns: int, height: int, target: Any, pa
 
 def first_rows(tik: Any, columns: int, height: int, packed: Any, source: Any) -> None:
     """The first row of every fp32 column, packed."""
-    blocks = BLOCKS_PER_ROW["float32"]
-    tik.vec_adds(ROW, packed, source, 0.0, columns, blocks, height * blocks)
+    tik.vec_adds(ROW, packed, source, 0.0, columns, BLOCKS_PER_ROW, height * BLOCKS_PER_ROW)
 
 
 def fold_columns(tik: Any, columns: int, tiles: int, source: Any, scratch: Any, target: Any) -> Any:
@@ -91,7 +102,7 @@ def fold_columns(tik: Any, columns: int, tiles: int, source: Any, scratch: Any, 
 
 def fold_rows(tik: Any, columns: int, packed: Any, tile: Any, scratch: Any) -> None:
     """The largest of the 16 rows of one tile a column, packed: 16 rows to 8, 4, 2 and 1. scratch: columns x 1 tile."""
-    lanes, blocks = LANES[tile.dtype], BLOCKS_PER_ROW[tile.dtype]
+    lanes, blocks = LANES[tile.dtype], ROW_BLOCKS[tile.dtype]
     source, room = tile, scratch
     for rows in (8, 4, 2, 1):
         target, elements = packed if rows == 1 else room, rows * ROW

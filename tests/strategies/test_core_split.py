@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations, pairwise
 from timeit import repeat
 from typing import Any
@@ -73,6 +74,22 @@ def split_of(rule: str, problem: AttentionProblem, Br: int, Bc: int, core_count:
 @given(problems(), blocks, blocks)
 def test_loads_are_counted_exactly_in_tokens(problem: AttentionProblem, Br: int, Bc: int) -> None:
     assert list(row_blocks(problem, Br, Bc).loads) == counted_loads(problem, Br, Bc)
+
+
+@given(problems(), blocks, blocks)
+def test_backward_key_blocks_are_dealt_by_the_query_blocks_that_see_them(
+    problem: AttentionProblem, Br: int, Bc: int
+) -> None:
+    backward, mask = replace(problem, op="flash_attention_grad"), seen(problem)
+    loads = [
+        sum(bool(mask[row : row + Br, key : key + Bc].any()) for row in range(0, problem.Nq, Br))
+        for key in range(0, problem.N, Bc)
+    ]
+    assert list(row_blocks(backward, Br, Bc).loads) == loads
+    assert distinct_rules(backward, Br, Bc) == (("even",) if len(set(loads)) == 1 else ("even", "balanced"))
+    split = split_of("even", backward, Br, Bc, 5)
+    dealt = [(head, block) for work in split.work for head, first, end in work for block in range(first, end)]
+    assert dealt == [(head, block) for head in range(problem.heads_total) for block in range(len(loads))]
 
 
 @given(problems(), blocks, blocks, cores, st.sampled_from(sorted(RULES)))

@@ -60,7 +60,7 @@ class Program:
 def test_random_programs(dtype: str, statements: Any, turns: int) -> None:
     found = Program(dtype, statements, turns).k.run()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(interpreter, "fused", iter)
+        patch.setattr(interpreter, "condensed", iter)
         patch.setattr(interpreter, "fill_loop", lambda loop: None)
         expected = Program(dtype, statements, turns).k.run()
     for one, other in zip(found, expected):
@@ -98,3 +98,11 @@ def test_a_fill_loop_out_of_range_is_reported_as_ever() -> None:
         k.tik.h_duplicate(b[i * 8 : i * 8 + 8], register)
     with pytest.raises(OutOfBounds, match="element 64 of"):
         k.run()
+
+
+def test_a_chain_within_one_tensor_is_not_copied_at_once() -> None:
+    program = Program("float32", [("copy", 0, i, 0, i + 1, 0) for i in range(10)], 1)
+    expected = values("float32", SIZE, 0)
+    expected[:11] = expected[0]
+    expected[-1] = expected[0]
+    np.testing.assert_array_equal(program.k.run()[0], expected)

@@ -6,12 +6,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from exactly import directed, nearest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from running import Array
 
 from autotune.kernels.davinci.half import half_toward, round_half, single_to_odd
+from tests.kernels.davinci.exactly import directed, nearest
+from tests.kernels.davinci.running import Array
 
 HALVES = np.arange(1 << 16, dtype=np.uint32).astype(np.uint16).view(np.float16)
 FINITE = HALVES[np.isfinite(HALVES)]
@@ -40,7 +40,7 @@ def test_every_half_stays_itself(saturate: bool) -> None:
 def test_every_tie_and_its_neighbours(saturate: bool) -> None:
     ordered = np.sort(FINITE.astype(np.float64))
     ties = ((ordered[1:] + ordered[:-1]) / 2).astype(np.float32)
-    ends = np.float32([65519.99, 65520.0, 65535.0, 1e30, np.inf, -np.inf, np.nan])
+    ends = np.array([65519.99, 65520.0, 65535.0, 1e30, np.inf, -np.inf, np.nan], np.float32)
     for values in (ties, np.nextafter(ties, np.float32(np.inf)), np.nextafter(ties, np.float32(-np.inf)), ends):
         check_rounding(values, saturate)
 

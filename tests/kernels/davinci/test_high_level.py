@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from running import Array, Kernel, values
-from vector_model import assert_close
 
 from autotune.kernels.davinci.errors import DataTypeError, RangeError, ShapeError
 from autotune.kernels.davinci.rows_vector import WHOLE_ROWS
+from tests.kernels.davinci.running import Array, Kernel, values
+from tests.kernels.davinci.vector_model import assert_close
 
 BINARY: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
     "h_add": (np.add, ("float16", "float32", "int32")),
@@ -45,7 +45,8 @@ def in_double(operation: Callable[..., Any], dtype: str, *operands: Any) -> Arra
     with np.errstate(over="ignore"):
         if dtype.startswith("float"):
             exact = operation(*(np.asarray(o, np.float64) for o in operands))
-            return np.nan_to_num(exact.astype(dtype), posinf=65504.0, neginf=-65504.0)
+            limited: Array = np.nan_to_num(exact.astype(dtype), posinf=65504.0, neginf=-65504.0)
+            return limited
         return np.asarray(operation(*operands)).astype(dtype)
 
 

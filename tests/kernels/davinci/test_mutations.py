@@ -10,17 +10,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from running import Array, Kernel, values
-from test_half import check_rounding
-from test_vector_convert import check_conversion
-from test_vector_reduce import check_reduction
-from test_vector_select import check_compression, check_selection
-from vector_model import check_elementwise
 
 from autotune.kernels.davinci import cube, effects, lanes, lanewise, moves, operands, semantics, vector
 from autotune.kernels.davinci.expr import applied
 from autotune.kernels.davinci.memory import L0A, L0B, L0C, L1
+from autotune.kernels.davinci.rows_cube import MMAD_ROW
 from autotune.kernels.davinci.rows_vector import VECTOR_ROWS
+from tests.kernels.davinci.running import Array, Kernel, values
+from tests.kernels.davinci.test_half import check_rounding
+from tests.kernels.davinci.test_vector_convert import check_conversion
+from tests.kernels.davinci.test_vector_reduce import check_reduction
+from tests.kernels.davinci.test_vector_select import check_compression, check_selection
+from tests.kernels.davinci.vector_model import check_elementwise
 
 Patch = pytest.MonkeyPatch
 ROUNDS = 25
@@ -189,13 +190,13 @@ def _twice_rounded(a: Array, b: Array, accumulated: Array) -> Array:
 
 
 def _all_of_k(patch: Patch) -> None:
-    row = cube.MMAD_ROW
+    row = MMAD_ROW
     wrong = replace(row, into=None, compute=lambda a, b, c, k: row.compute(a, b, c, a.shape[1] * a.shape[3]))
     patch.setattr(cube, "MMAD_ROW", wrong)
 
 
 def _never_transposed(patch: Patch) -> None:
-    right = cube.Cube.load2dv1
+    right: Any = cube.Cube.load2dv1
     patch.setattr(cube.Cube, "load2dv1", lambda self, *given: right(self, *given[:6], False))
 
 
@@ -259,9 +260,9 @@ def test_each_wrong_rule_is_caught(mutation: Mutation) -> None:
 
 @pytest.mark.parametrize("wrong", [_truncating, _ties_away])
 def test_the_check_of_rounding_catches_other_roundings(wrong: Callable[..., Array]) -> None:
-    ties = np.float32([1 + 2.0**-11, 1 + 3 * 2.0**-11])
+    ties = np.array([1 + 2.0**-11, 1 + 3 * 2.0**-11], np.float32)
     check_rounding(ties, True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("test_half.round_half", wrong)
+        patch.setattr("tests.kernels.davinci.test_half.round_half", wrong)
         with pytest.raises(AssertionError):
             check_rounding(ties, True)

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from exactly import whole
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from running import Kernel
 
 from autotune.kernels.davinci.errors import DataTypeError, RangeError
+from tests.kernels.davinci.exactly import whole
+from tests.kernels.davinci.running import Kernel
 
 
 def outcome(kernel: Kernel, scalar: Any) -> Any:
@@ -109,7 +109,7 @@ def test_conversions_between_floats_round_to_nearest() -> None:
 
 def test_an_unknown_rounding_is_refused() -> None:
     kernel = Kernel()
-    with pytest.raises(DataTypeError, match="scalar_conv to int32 takes round, .* not 'odd'"):
+    with pytest.raises(DataTypeError, match=r"scalar_conv to int32 takes round, .* not 'odd'"):
         kernel.tik.scalar_conv("odd", kernel.tik.Scalar("int32"), kernel.tik.Scalar("float32"))
 
 

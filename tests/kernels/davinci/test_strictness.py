@@ -225,7 +225,27 @@ def test_cores_on_one_block_by_unaligned_starts(k: Kernel) -> None:
         a = k.tik.Tensor("float32", (64,), name="a", scope=UB)
         k.tik.vec_dup(64, a, 1.0, 1, 8)
         k.tik.data_move(y[core * 12], a, 0, 1, 2, 0, 0)  # unaligned
-    with reported(RaceError, "unaligned", "cores 0 and 1", "bytes 32 to 63"):
+    with reported(RaceError, "unaligned", "cores 0 and 1", "bytes 48 to 63"):
+        k.run()
+
+
+def test_cores_that_share_a_block_and_no_byte_of_it(k: Kernel) -> None:
+    """A tail that is moved from further back, so that it ends where the next core's share starts, is the remedy."""
+    y = k.result("float32", (32,))
+    with k.tik.for_range(0, 2, block_num=2) as core:
+        a = k.tik.Tensor("float32", (64,), name="a", scope=UB)
+        k.tik.vec_dup(64, a, 1.0, 1, 8)
+        k.tik.data_move(y[core * 12], a, 0, 1, 1, 0, 0)
+        k.tik.data_move(y[core * 12 + 4], a, 0, 1, 1, 0, 0)
+    np.testing.assert_array_equal(k.run()[0], [1.0] * 24 + [0.0] * 8)
+
+
+def test_scalar_stores_write_whole_blocks() -> None:
+    k = Kernel("Ascend910B1")
+    y = k.result("float32", (32,))
+    with k.tik.for_range(0, 2, block_num=2) as core:
+        y[core * 7].set_as(1.0)  # scalar store
+    with reported(RaceError, "scalar store", "cores 0 and 1", "bytes 0 to 31"):
         k.run()
 
 
@@ -292,3 +312,9 @@ def test_strict_and_default_give_the_same_numbers(k: Kernel) -> None:
         factor = expected[i * 7]
         expected[i * 128 : i * 128 + 128] *= factor
     np.testing.assert_array_equal(found, expected)
+
+
+def test_a_repeat_of_0_reads_nothing_wherever_it_starts(k: Kernel) -> None:
+    a, none = half(k.tik, "a"), k.tik.Scalar("int32", "none", 0)
+    k.tik.vec_abs(128, a[none + 512 :], a, none, 8, 8)
+    k.run()

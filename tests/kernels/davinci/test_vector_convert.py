@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from exactly import INTEGERS, Number, directed, nearest, whole
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from running import Kernel, values
-from vector_model import Draw, drawn_mask, elements, lane_limit
 
 from autotune.kernels.davinci.errors import DataTypeError, NotEmulated
 from autotune.kernels.davinci.table import supports
+from tests.kernels.davinci.exactly import INTEGERS, Number, directed, nearest, whole
+from tests.kernels.davinci.running import Kernel, values
+from tests.kernels.davinci.vector_model import Draw, drawn_mask, elements, lane_limit
 
 FLOATING = "float16 float32"
 TO_WHOLE = ("round", "floor", "ceil", "to-zero", "away-zero")

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from exactly import nearest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from running import Array, Kernel
-from vector_model import Draw, Mask, Operand, drawn_mask, elements, symbolic
 
 from autotune.kernels.davinci.errors import DataTypeError, NotEmulated
 from autotune.kernels.davinci.rows_vector import VECTOR_ROWS
+from tests.kernels.davinci.exactly import nearest
+from tests.kernels.davinci.running import Array, Kernel
+from tests.kernels.davinci.vector_model import Draw, Mask, Operand, drawn_mask, elements, symbolic
 
 ROWS = {
     "vcadd": ("float16", "float32"),
@@ -115,7 +115,7 @@ def test_reductions_of_a_repeat(name: str, data: Any) -> None:
 @settings(max_examples=25, deadline=None)
 @given(st.data())
 def test_vec_reduce_add_is_a_tree_in_each_repeat_and_over_them(dtype: str, data: Any) -> None:
-    draw = lambda low, high: data.draw(st.integers(low, high))  # noqa: E731
+    draw: Draw = lambda low, high: data.draw(st.integers(low, high))  # noqa: E731
     most = 256 // np.dtype(dtype).itemsize
     mask, repeats = drawn_mask(draw, most), draw(1, 9)
     source = Operand(dtype, 1, draw(0, 9), 0)
@@ -142,7 +142,7 @@ def test_vec_reduce_add_is_a_tree_in_each_repeat_and_over_them(dtype: str, data:
 def test_vec_reduce_max_and_min_give_a_value_and_the_bits_of_its_place(
     largest: bool, cal_index: bool, data: Any
 ) -> None:
-    draw = lambda low, high: data.draw(st.integers(low, high))  # noqa: E731
+    draw: Draw = lambda low, high: data.draw(st.integers(low, high))  # noqa: E731
     mask, repeats = drawn_mask(draw, 128), draw(1, 9)
     source = Operand("float16", 1, draw(1, 9), 0)
     source.fill(repeats, 128, "any", draw(0, 1 << 20))

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from running import Array, Kernel, values
-from vector_model import Draw, Operand, drawn_mask, elements, symbolic
 
 from autotune.kernels.davinci.errors import DataTypeError, OutOfBounds, RangeError
+from tests.kernels.davinci.running import Array, Kernel, values
+from tests.kernels.davinci.vector_model import Draw, Operand, drawn_mask, elements, symbolic
 
 COMPARISONS = {name: getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge")}
 FLOATS = ("float16", "float32")

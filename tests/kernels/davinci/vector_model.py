@@ -9,8 +9,8 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from exactly import settled
 
+from tests.kernels.davinci.exactly import settled
 from tests.kernels.davinci.running import Array, Kernel
 
 Draw = Callable[[int, int], int]
@@ -91,13 +91,13 @@ def elements(dtype: str, size: int, domain: str, seed: int) -> Array:
     kind = np.dtype(dtype)
     bits = rng.integers(0, 1 << (8 * kind.itemsize), size, dtype=np.uint64).astype(f"u{kind.itemsize}").view(kind)
     ordinary = (rng.standard_normal(size) * 10.0 ** rng.integers(-4, 5, size)).clip(-6e4, 6e4).astype(kind)
-    values = np.where(np.isfinite(bits) & (rng.random(size) < 0.3), bits, ordinary)
+    values: Array = np.where(np.isfinite(bits) & (rng.random(size) < 0.3), bits, ordinary)
     if domain == "small":
-        return (rng.random(size) * 30 - 18).astype(kind)
-    if domain == "positive":
-        return np.maximum(np.abs(values), kind.type(1e-6))
-    if domain == "nonzero":
-        return np.where(np.abs(values) < 1e-30, kind.type(1), values)
+        values = (rng.random(size) * 30 - 18).astype(kind)
+    elif domain == "positive":
+        values = np.maximum(np.abs(values), kind.type(1e-6))
+    elif domain == "nonzero":
+        values = np.where(np.abs(values) < 1e-30, kind.type(1), values)
     return values
 
 

@@ -97,7 +97,7 @@ def cases(draw: st.DrawFn) -> tuple[AttentionProblem, TilingPlan]:
     split = CoreSplit(draw(st.sampled_from(["even", "balanced"])))
     slice_rows = 16 * draw(st.integers(0, Br // 16 - 1))
     exp = "float32" if problem.attn_mask in ("full", "shared") else draw(st.sampled_from(["float32", "float16"]))
-    return problem, TilingPlan(Br, Bc, split, draw(st.booleans()), slice_rows, exp)
+    return problem, TilingPlan(Br, Bc, split, draw(st.booleans()), slice_rows=slice_rows, exp=exp)
 
 
 @settings(deadline=None, max_examples=120, suppress_health_check=[HealthCheck.too_slow])
@@ -241,9 +241,7 @@ def test_buffers_and_slices_change_no_bit(mask: str, exp: str) -> None:
         TilingPlan(64, 48, double_buffer=double_buffer, slice_rows=slice_rows, exp=exp)
         for double_buffer, slice_rows in ((False, 0), (True, 0), (True, 16), (False, 48))
     ]
-    first, *others = (
-        target.compile(problem, complete(plan, problem, target.hardware)).run(arrays) for plan in plans
-    )
+    first, *others = (target.compile(problem, complete(plan, problem, target.hardware)).run(arrays) for plan in plans)
     for other in others:
         np.testing.assert_array_equal(first["o"], other["o"])
         np.testing.assert_array_equal(first["lse"], other["lse"])
@@ -290,7 +288,9 @@ def test_q_too_deep_for_l0b_is_multiplied_in_parts() -> None:
 
 
 @pytest.mark.parametrize("exp", ["float32", "float16"])
-def test_scores_of_which_l0c_holds_only_a_part_are_multiplied_in_turns(exp: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scores_of_which_l0c_holds_only_a_part_are_multiplied_in_turns(
+    exp: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     problem = AttentionProblem.of((1, 1, 128, 1000, 64), attn_mask="causal")
     plan = TilingPlan(128, 960 if exp == "float16" else 720, slice_rows=64 if exp == "float16" else 48, exp=exp)
     hardware = replace(EmulatedTarget("Ascend910A").hardware, l0c_bytes=128 << 10)

@@ -2,23 +2,28 @@
 
 import math
 from itertools import product
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from autotune.errors import ProblemError
 from autotune.kernels.flash_attention import reference
 from autotune.problem import AttentionProblem
 
+Array: TypeAlias = NDArray[Any]
+Extra: TypeAlias = dict[str, Any]
 
-def arrays(problem, seed=0):
+
+def arrays(problem: AttentionProblem, seed: int = 0) -> tuple[Array, Array, Array, Extra]:
     """q, k, v and the optional arrays that the problem calls for."""
     rng = np.random.default_rng(seed)
     batch, heads, nq, n, d = problem.shape
     q, k, v = (rng.normal(size=(batch, heads, length, d)) for length in (nq, n, n))
-    extra = {}
+    extra: Extra = {}
     if problem.attn_mask in ("full", "shared"):
         masks = batch if problem.attn_mask == "full" else 1
         extra["attn_mask"] = rng.integers(0, 2, (masks, nq, n)).astype(np.float16)
@@ -29,7 +34,7 @@ def arrays(problem, seed=0):
     return q, k, v, extra
 
 
-def sees(problem, i, t):
+def sees(problem: AttentionProblem, i: int, t: int) -> bool:
     """Whether query i has key t inside its windows, straight from the definition."""
     if problem.window is not None:
         before, after = problem.window
@@ -42,9 +47,11 @@ def sees(problem, i, t):
     return True
 
 
-def naive_row(problem, q, k, v, extra, b, h, i):
+def naive_row(
+    problem: AttentionProblem, q: Array, k: Array, v: Array, extra: Extra, b: int, h: int, i: int
+) -> tuple[list[float], float]:
     """Output and log-sum-exp of one query row, one scalar at a time."""
-    scores = {}
+    scores: dict[int, float] = {}
     for t in range(problem.N):
         if not sees(problem, i, t):
             continue
@@ -84,7 +91,7 @@ PROBLEMS = [
 
 
 @pytest.mark.parametrize("problem", PROBLEMS, ids=lambda p: p.key)
-def test_forward_is_the_definition(problem):
+def test_forward_is_the_definition(problem: AttentionProblem) -> None:
     q, k, v, extra = arrays(problem)
     o, lse = reference.forward(q, k, v, problem, **extra)
     assert o.shape == (*problem.shape[:3], problem.head_dim) and o.dtype == lse.dtype == np.float64
@@ -96,7 +103,7 @@ def test_forward_is_the_definition(problem):
 
 
 @pytest.mark.parametrize("problem", PROBLEMS[:8], ids=lambda p: p.key)
-def test_gradients_are_finite_differences(problem):
+def test_gradients_are_finite_differences(problem: AttentionProblem) -> None:
     q, k, v, extra = arrays(problem)
     do = np.random.default_rng(1).normal(size=q.shape)
     found = reference.gradients(q, k, v, do, problem, **extra)
@@ -115,7 +122,7 @@ def test_gradients_are_finite_differences(problem):
             assert gradient[at] == pytest.approx((losses[0] - losses[1]) / (2 * step), rel=1e-6, abs=1e-7)
 
 
-def test_a_row_whose_every_key_is_masked_is_the_softmax_of_its_unmasked_scores():
+def test_a_row_whose_every_key_is_masked_is_the_softmax_of_its_unmasked_scores() -> None:
     problem = AttentionProblem.of((1, 1, 3, 6, 4), attn_mask="shared")
     q, k, v, _ = arrays(problem)
     mask = np.zeros((1, 3, 6))
@@ -126,7 +133,7 @@ def test_a_row_whose_every_key_is_masked_is_the_softmax_of_its_unmasked_scores()
     np.testing.assert_allclose(lse[0, 0], plain_lse[0, 0] - [0, 10000, 0], rtol=1e-12)
 
 
-def test_rows_without_keys_give_zeros_and_no_gradient():
+def test_rows_without_keys_give_zeros_and_no_gradient() -> None:
     problem = AttentionProblem.of((1, 1, 10, 4, 2), window=(2, 0))
     q, k, v, _ = arrays(problem)
     o, lse = reference.forward(q, k, v, problem)
@@ -138,7 +145,7 @@ def test_rows_without_keys_give_zeros_and_no_gradient():
 
 @settings(max_examples=25, deadline=None)
 @given(chunk=st.integers(1, 200), seed=st.integers(0, 99))
-def test_chunking_does_not_change_the_result(chunk, seed):
+def test_chunking_does_not_change_the_result(chunk: int, seed: int) -> None:
     problem = AttentionProblem.of((1, 2, 11, 9, 3), attn_mask="causal", window=(4, 2), dropout=True)
     q, k, v, extra = arrays(problem, seed)
     whole = (*reference.forward(q, k, v, problem, **extra), *reference.gradients(q, k, v, q, problem, **extra))
@@ -149,7 +156,7 @@ def test_chunking_does_not_change_the_result(chunk, seed):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-14)
 
 
-def test_large_scores_do_not_overflow_and_half_precision_is_widened():
+def test_large_scores_do_not_overflow_and_half_precision_is_widened() -> None:
     problem = AttentionProblem.of((1, 1, 4, 4, 8))
     q = np.full((1, 1, 4, 8), 250.0, np.float16)
     o, lse = reference.forward(q, q, q, problem)
@@ -157,7 +164,7 @@ def test_large_scores_do_not_overflow_and_half_precision_is_widened():
     np.testing.assert_allclose(lse, 250.0**2 * math.sqrt(8) + math.log(4), rtol=1e-14)
 
 
-def test_scale_replaces_one_over_the_root_of_head_dim():
+def test_scale_replaces_one_over_the_root_of_head_dim() -> None:
     problem = AttentionProblem.of((1, 1, 5, 5, 4))
     q, k, v, _ = arrays(problem)
     np.testing.assert_allclose(
@@ -182,7 +189,7 @@ def test_scale_replaces_one_over_the_root_of_head_dim():
         ({"alibi": True}, {"alibi": np.zeros((2, 1, 3, 4))}, "alibi"),
     ],
 )
-def test_arrays_that_do_not_fit_the_problem_are_refused(options, given, name):
+def test_arrays_that_do_not_fit_the_problem_are_refused(options: dict[str, Any], given: Extra, name: str) -> None:
     problem = AttentionProblem.of((2, 1, 3, 4, 2), **options)
     q, k, v, _ = arrays(AttentionProblem.of((2, 1, 3, 4, 2)))
     with pytest.raises(ProblemError, match=name):
