@@ -5,6 +5,7 @@ from __future__ import annotations
 import linecache
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,9 @@ from autotune.errors import CandidateError, PlanError, PlanRejected, TargetUnava
 from autotune.kernels.davinci.errors import Where
 from autotune.kernels.davinci.explain import Explanation, Stall
 from autotune.kernels.davinci.explain import explain as explain_program
-from autotune.kernels.davinci.program import Program
-from autotune.kernels.targets.base import Target, TimingBudget
-from autotune.kernels.targets.emulated import EmulatedKernel
+from autotune.kernels.davinci.sensitivity import Sensitivity, sensitivity
+from autotune.kernels.davinci.timing import estimate
+from autotune.kernels.targets.base import Recorded, Target, TimingBudget
 from autotune.plan import TILE, TilingPlan, pad
 from autotune.problem import AttentionProblem
 from autotune.strategies.core_split import complete
@@ -24,6 +25,9 @@ DEFAULT_STRATEGY = "sparse"
 """Whose plan is explained where none is given or stored."""
 MOST_STEPS = 16
 """Block heights of either side in a map: some 250 plans, each timed in milliseconds."""
+
+MOST_PLANS = 5
+"""Plans that are compared under other numbers of the model."""
 
 Check = Callable[[AttentionProblem, TilingPlan], object]
 """Raises PlanRejected for a plan that the kernel cannot execute."""
@@ -74,6 +78,24 @@ class Explained:
 
 
 @dataclass(frozen=True)
+class Stability:
+    """Plans of one problem, fastest first, and how often the first stays the fastest when uncertain numbers vary."""
+
+    plans: tuple[TilingPlan, ...]
+    found: Sensitivity
+
+    def to_json(self) -> dict[str, Any]:
+        """``share`` from 0 to 1; ``worst_loss`` as a part of the fastest's cycles; numbers by their names."""
+        return {
+            "plans": [plan.to_json() for plan in self.plans],
+            "share": self.found.share,
+            "draws": self.found.draws,
+            "worst_loss": self.found.worst_loss,
+            "deciding": [{"number": name, "value": value} for name, value in self.found.deciding],
+        }
+
+
+@dataclass(frozen=True)
 class Cell:
     """A block of a map. time_us: None where the kernel cannot execute it, and then ``reason`` says why."""
 
@@ -86,19 +108,31 @@ class Cell:
 def explain(target: Target, problem: AttentionProblem, plan: TilingPlan) -> Explained:
     """Records the plan's kernel on an emulated target and explains its time. Raises as ``record`` does."""
     whole = complete(plan, problem, target.hardware)
-    return Explained(problem, whole, target.name, explain_program(record(target, problem, whole)))
+    kernel = record(target, problem, whole)
+    return Explained(problem, whole, target.name, explain_program(kernel.program, profile=kernel.profile))
 
 
-def record(target: Target, problem: AttentionProblem, plan: TilingPlan) -> Program:
+def record(target: Target, problem: AttentionProblem, plan: TilingPlan) -> Recorded:
     """The recorded kernel. Raises PlanError where it cannot execute the plan, TargetUnavailable on a real device."""
     try:
         kernel = target.compile(problem, complete(plan, problem, target.hardware))
     except PlanRejected as error:
         raise PlanError(f"this plan cannot be executed: {error}", field="plan") from error
-    if not isinstance(kernel, EmulatedKernel):
+    if not isinstance(kernel, Recorded):
         raise TargetUnavailable(f"{target.name} measures; only an emulated device can say where the time goes")
-    program: Program = kernel.tik.program
-    return program
+    return kernel
+
+
+def stability(target: Target, problem: AttentionProblem, plans: Iterable[TilingPlan]) -> Stability:
+    """Times the first plans again with every number of the timing model drawn from its range; raises as ``record``.
+
+    The numbers are varied around those of the model, whatever profile the target has.
+    """
+    several = {complete(plan, problem, target.hardware).key: plan for plan in plans}
+    programs = [(plan, record(target, problem, plan).program) for plan in islice(several.values(), MOST_PLANS)]
+    fastest_first = sorted(programs, key=lambda pair: estimate(pair[1]).cycles)
+    found = sensitivity([program for _, program in fastest_first])
+    return Stability(tuple(plan for plan, _ in fastest_first), found)
 
 
 def default_plan(problem: AttentionProblem, target: Target) -> TilingPlan:
@@ -116,16 +150,10 @@ def blocks(problem: AttentionProblem, plan: TilingPlan, check: Check) -> tuple[l
     )
 
 
-def time_map(
-    target: Target,
-    problem: AttentionProblem,
-    plan: TilingPlan,
-    sides: tuple[Iterable[int], Iterable[int]],
-    check: Check,
-) -> Iterator[Cell]:
-    """The time of every (Br, Bc) of the sides' product, the plan's other knobs as they are, row by row."""
-    columns = list(sides[1])
-    for Br in sides[0]:
+def time_map(target: Target, problem: AttentionProblem, plan: TilingPlan, check: Check) -> Iterator[Cell]:
+    """The time of every (Br, Bc) of ``blocks``, the plan's other knobs as they are, row by row."""
+    rows, columns = blocks(problem, plan, check)
+    for Br in rows:
         for Bc in columns:
             wanted = replace(plan, Br=Br, Bc=Bc)
             try:
@@ -135,6 +163,12 @@ def time_map(
                 yield Cell(Br, Bc, None, str(error))
             else:
                 yield Cell(Br, Bc, kernel.time(TimingBudget()).time_us)
+
+
+def fastest(cells: Iterable[Cell], plan: TilingPlan) -> list[TilingPlan]:
+    """The plan with the blocks of a map, fastest first."""
+    timed = [(cell.time_us, cell) for cell in cells if cell.time_us is not None]
+    return [replace(plan, Br=cell.Br, Bc=cell.Bc) for _, cell in sorted(timed, key=lambda pair: pair[0])]
 
 
 def line(where: Where) -> str:

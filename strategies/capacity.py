@@ -39,7 +39,7 @@ class CapacityTiling(TilingStrategy):
         blocks = sorted(_largest(problem, hardware), key=lambda block: (-block[0] * block[1], -block[0]))
         for Br, Bc in blocks[:MOST_BLOCKS]:
             for rule in distinct_rules(problem, Br, Bc, hardware):
-                split = CoreSplit(rule, block_num(problem, Br, hardware))
+                split = CoreSplit(rule, block_num(problem, Br, Bc, hardware))
                 yield TilingPlan(Br, Bc, split, strategy=cls.strategy_name())
 
 

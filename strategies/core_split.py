@@ -1,4 +1,4 @@
-"""Core splits: named rules that deal the row blocks of all heads to the cores.
+"""Core splits: named rules that deal the row blocks of all heads to the cores; in the backward op, the key blocks.
 
 Row blocks are numbered head by head. ``even``, ``balanced`` and ``head_major`` give each core one contiguous run of
 them, so that a core reads one head's keys again and again rather than many heads' once; ``causal`` and
@@ -15,7 +15,7 @@ from autotune.errors import UnknownName
 from autotune.hardware import Hardware
 from autotune.plan import CoreSplit, TilingPlan, ceil_div
 from autotune.problem import AttentionProblem
-from autotune.strategies.row_blocks import RowBlocks, row_blocks
+from autotune.strategies.row_blocks import RowBlocks, count_of, row_blocks
 
 Runs = List[Tuple[int, int]]
 """A core's row blocks as (start, end), counted through all heads, in rising order."""
@@ -94,9 +94,9 @@ def busiest(blocks: RowBlocks, shares: Iterable[Runs]) -> int:
     return max(sum(_load(blocks, run) for run in runs) for runs in shares)
 
 
-def block_num(problem: AttentionProblem, Br: int, hardware: Hardware) -> int:
-    """Cores that get work: all of them, or one for each row block where those are fewer."""
-    return min(hardware.cores, problem.heads_total * ceil_div(problem.Nq, Br))
+def block_num(problem: AttentionProblem, Br: int, Bc: int, hardware: Hardware) -> int:
+    """Cores that get work: all of them, or one for each row block (backward: key block) where those are fewer."""
+    return min(hardware.cores, count_of(problem, Br, Bc))
 
 
 def complete(plan: TilingPlan, problem: AttentionProblem, hardware: Hardware) -> TilingPlan:
@@ -105,7 +105,7 @@ def complete(plan: TilingPlan, problem: AttentionProblem, hardware: Hardware) ->
     if rule not in RULES:
         raise UnknownName(f"no core split {rule!r}; known: {', '.join(sorted(RULES))}", field="core_split")
     blocks = row_blocks(problem, plan.Br, plan.Bc)
-    cores = block_num(problem, plan.Br, hardware)
+    cores = block_num(problem, plan.Br, plan.Bc, hardware)
     work = tuple(
         tuple(piece for run in runs for piece in _by_head(run, len(blocks.loads)))
         for runs in RULES[rule](blocks, cores)
@@ -119,7 +119,7 @@ def distinct_rules(problem: AttentionProblem, Br: int, Bc: int, hardware: Hardwa
     Better is less for the busiest core to do. Never ``head_major``: no kernel of ours is slower where a core crosses
     from one head to the next.
     """
-    blocks, cores = row_blocks(problem, Br, Bc), block_num(problem, Br, hardware)
+    blocks, cores = row_blocks(problem, Br, Bc), block_num(problem, Br, Bc, hardware)
     best, load, enough = "even", busiest(blocks, even(blocks, cores)), (1 + WORTHWHILE) * blocks.least(cores)
     for rule in ("balanced", "causal", "longest_first"):
         if load <= enough:
@@ -132,7 +132,7 @@ def distinct_rules(problem: AttentionProblem, Br: int, Bc: int, hardware: Hardwa
 
 def public_rule(problem: AttentionProblem, Br: int, Bc: int, hardware: Hardware) -> str:
     """The split by key blocks that the public kernels use: ``balanced``, called ``even`` where it is the same."""
-    blocks, cores = row_blocks(problem, Br, Bc), block_num(problem, Br, hardware)
+    blocks, cores = row_blocks(problem, Br, Bc), block_num(problem, Br, Bc, hardware)
     ends = _even_ends(blocks, cores)
     return "even" if _balanced_ends(blocks, cores) == ends else "balanced"
 

@@ -24,7 +24,7 @@ class OccupancyTiling(TilingStrategy):
     The cores work in waves: with 33 row blocks on 32 cores, 31 cores wait for the second wave. For each number of waves
     the least Br whose row blocks make do with them; of these the ones that fill the cores about as well as the best
     (query rows there are, over cores x waves x Br), largest block first. Bc as in ``capacity``. Masks do not count
-    here: they are the core split's business.
+    here: they are the core split's business. Nothing for the backward op, which deals key blocks to the cores.
     """
 
     @classmethod
@@ -38,9 +38,11 @@ class OccupancyTiling(TilingStrategy):
 
     @classmethod
     def plans(cls, problem: AttentionProblem, hardware: Hardware) -> Iterable[TilingPlan]:
+        if problem.op == "flash_attention_grad":
+            return
         for Br, Bc in _fullest(problem, hardware)[:MOST_BLOCKS]:
             for rule in distinct_rules(problem, Br, Bc, hardware):
-                split = CoreSplit(rule, block_num(problem, Br, hardware))
+                split = CoreSplit(rule, block_num(problem, Br, Bc, hardware))
                 yield TilingPlan(Br, Bc, split, strategy=cls.strategy_name())
 
 

@@ -73,7 +73,7 @@ class TilingStrategy(ABC):
         blocks = cls(problem.Nq, problem.N, problem.head_dim).tiling()
         Br, Bc = min(pad(blocks.Br), pad(problem.Nq)), min(pad(blocks.Bc), pad(problem.N))
         rule = public_rule(problem, Br, Bc, hardware)
-        split = CoreSplit(rule, block_num(problem, Br, hardware))
+        split = CoreSplit(rule, block_num(problem, Br, Bc, hardware))
         yield TilingPlan(Br, Bc, split, strategy=cls.strategy_name())
 
     @classmethod

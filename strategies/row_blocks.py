@@ -1,4 +1,4 @@
-"""The row blocks of a problem and the key blocks that each of them has to visit.
+"""The row blocks of a problem and the key blocks that each of them has to visit; in the backward op, the reverse.
 
 All heads are alike, so one head's counts and arithmetic stand for a list of all row blocks. Standard library only,
 Python 3.8 syntax.
@@ -10,7 +10,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
-from typing import Tuple
+from typing import Callable, Tuple
 
 from autotune.plan import ceil_div
 from autotune.problem import AttentionProblem
@@ -62,24 +62,57 @@ class RowBlocks:
 
 
 def row_blocks(problem: AttentionProblem, Br: int, Bc: int) -> RowBlocks:
-    """The row blocks of a problem cut into blocks of Br query rows and Bc keys, counted exactly in tokens."""
-    count = ceil_div(problem.Nq, Br)
-    if problem.attn_mask != "causal" and not problem.window and not problem.block_window:
-        return RowBlocks(problem.heads_total, (ceil_div(problem.N, Bc),) * count)
-    return RowBlocks(problem.heads_total, tuple(_load(problem, Br, Bc, number) for number in range(count)))
+    """The blocks to be dealt of a problem cut into blocks of Br query rows and Bc keys, counted exactly in tokens.
 
-
-def _load(problem: AttentionProblem, Br: int, Bc: int, row_block: int) -> int:
-    """Key blocks with a key that some row of the row block sees.
-
-    A row before N sees at least the key of its own number, so the keys seen by neighbouring rows join up, and the
-    first row's first key and the last row's last key bound them all.
+    Backward they are key blocks, and their loads the query blocks that see some key of theirs.
     """
-    first, last = _visible(problem, row_block * Br)
-    if first > last:
-        return 0
-    last = _visible(problem, min(problem.Nq, (row_block + 1) * Br) - 1)[1]
-    return last // Bc - first // Bc + 1
+    axis = _axis(problem, Br, Bc)
+    if problem.attn_mask != "causal" and not problem.window and not problem.block_window:
+        return RowBlocks(problem.heads_total, (axis.load(0),) * axis.blocks)
+    return RowBlocks(problem.heads_total, tuple(axis.load(number) for number in range(axis.blocks)))
+
+
+def count_of(problem: AttentionProblem, Br: int, Bc: int) -> int:
+    """How many blocks ``row_blocks`` has of all heads."""
+    return problem.heads_total * _axis(problem, Br, Bc).blocks
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """The tokens that are dealt in blocks, and the tokens that each of them has to do with.
+
+    length, block: tokens and tokens in a block. other_length, other_block: those of the other axis. partners: first and
+    last token of the other axis that one token sees (forward) or is seen by (backward).
+    """
+
+    length: int
+    block: int
+    other_length: int
+    other_block: int
+    partners: Callable[[int], Tuple[int, int]]
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of one head."""
+        return ceil_div(self.length, self.block)
+
+    def load(self, number: int) -> int:
+        """Blocks of the other axis with a partner of some token of a block.
+
+        A token before the other axis' end has at least the token of its own number for a partner, so the partners of
+        neighbouring tokens join up, and the first token's first and the last token's last bound them all.
+        """
+        first, last = self.partners(number * self.block)
+        if first > last:
+            return 0
+        last = self.partners(min(self.length, (number + 1) * self.block) - 1)[1]
+        return last // self.other_block - first // self.other_block + 1
+
+
+def _axis(problem: AttentionProblem, Br: int, Bc: int) -> _Axis:
+    if problem.op == "flash_attention_grad":
+        return _Axis(problem.N, Bc, problem.Nq, Br, lambda key: _visible_from(problem, key))
+    return _Axis(problem.Nq, Br, problem.N, Bc, lambda row: _visible(problem, row))
 
 
 def _visible(problem: AttentionProblem, row: int) -> Tuple[int, int]:
@@ -96,4 +129,18 @@ def _visible(problem: AttentionProblem, row: int) -> Tuple[int, int]:
         block = row // WINDOW_BLOCK
         first = max(first, (block - problem.block_window[0]) * WINDOW_BLOCK)
         last = min(last, (block + problem.block_window[1] + 1) * WINDOW_BLOCK - 1)
+    return first, last
+
+
+def _visible_from(problem: AttentionProblem, key: int) -> Tuple[int, int]:
+    """First and last query row that sees a key; first > last where none does. Both grow with the key."""
+    first, last = 0, problem.Nq - 1
+    if problem.attn_mask == "causal":
+        first = max(first, key)
+    if problem.window:
+        first, last = max(first, key - problem.window[1]), min(last, key + problem.window[0])
+    if problem.block_window:
+        block = key // WINDOW_BLOCK
+        first = max(first, (block - problem.block_window[1]) * WINDOW_BLOCK)
+        last = min(last, (block + problem.block_window[0] + 1) * WINDOW_BLOCK - 1)
     return first, last

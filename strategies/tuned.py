@@ -35,5 +35,5 @@ class TunedTiling(TilingStrategy):
         Br, Bc = pad(served.Br), pad(served.Bc)
         served_rule = served.core_split.rule if served.core_split else ""
         rule = served_rule if served_rule in RULES else public_rule(problem, Br, Bc, hardware)
-        split = CoreSplit(rule, block_num(problem, Br, hardware))
+        split = CoreSplit(rule, block_num(problem, Br, Bc, hardware))
         yield TilingPlan(Br, Bc, split, served.double_buffer, cls.strategy_name())

@@ -8,10 +8,13 @@ import pytest
 
 from autotune import explain as explaining
 from autotune.errors import PlanError, PlanRejected, TargetUnavailable
+from autotune.kernels.davinci.costs import Profile
 from autotune.kernels.flash_attention import plans
+from autotune.kernels.targets.base import TimingBudget
 from autotune.kernels.targets.emulated import EmulatedTarget
 from autotune.plan import CoreSplit, TilingPlan
 from autotune.problem import AttentionProblem
+from autotune.strategies.core_split import complete
 
 PROBLEM = AttentionProblem.of((1, 2, 256, 256, 64))
 PLAN = TilingPlan(64, 128, CoreSplit("even"))
@@ -26,7 +29,7 @@ def test_json_has_stable_names_and_shares_that_add_up(target: EmulatedTarget) ->
     value = json.loads(json.dumps(explaining.explain(target, PROBLEM, PLAN).to_json()))
     assert {name: value["plan"][name] for name in ("Br", "Bc", "Tr", "Tc")} == {"Br": 64, "Bc": 128, "Tr": 4, "Tc": 2}
     assert (value["device"], value["kind"]) == ("emulated:Ascend910A", "emulated")
-    assert list(value["pipes"]) == ["V", "M", "MTE1", "MTE2", "MTE3", "S"]
+    assert list(value["pipes"]) == ["V", "M", "MTE1", "MTE2", "MTE3", "FIX", "S"]
     for share in value["pipes"].values():
         assert share["busy"] + share["stalled"] + share["idle"] == value["cycles"]
         assert share["busy_share"] == pytest.approx(share["busy"] / value["cycles"])
@@ -75,17 +78,44 @@ def test_the_default_plan_is_that_of_sparse(target: EmulatedTarget) -> None:
 
 def test_a_map_has_every_block_and_says_why_some_have_no_time(target: EmulatedTarget) -> None:
     def check(problem: AttentionProblem, plan: TilingPlan) -> None:
-        if plan.Br * plan.Bc > 64 * 64:
+        if plan.Br * plan.Bc > 32 * 32:
             raise PlanRejected("too large for this test")
         plans.check(problem, plan, target.hardware)
 
-    cells = list(explaining.time_map(target, PROBLEM, PLAN, ([32, 64], [64, 128]), check))
-    assert [(cell.Br, cell.Bc, cell.time_us is None) for cell in cells] == [
-        (32, 64, False), (32, 128, False), (64, 64, False), (64, 128, True),
+    problem = AttentionProblem.of((1, 2, 48, 32, 64))
+    cells = list(explaining.time_map(target, problem, PLAN, check))
+    assert [(cell.Br, cell.Bc, cell.reason) for cell in cells] == [
+        (16, 16, ""), (16, 32, ""), (32, 16, ""), (32, 32, ""), (48, 16, ""), (48, 32, "too large for this test"),
     ]  # fmt: skip
-    assert cells[3].reason == "too large for this test"
-    one = explaining.explain(target, PROBLEM, TilingPlan(32, 128, CoreSplit("even")))
-    assert cells[1].time_us == one.found.estimate.time_us
+    assert [cell.time_us is None for cell in cells] == [False] * 5 + [True]
+    one = explaining.explain(target, problem, TilingPlan(32, 16, CoreSplit("even")))
+    assert cells[2].time_us == one.found.estimate.time_us
+    fastest = explaining.fastest(cells, PLAN)
+    assert len(fastest) == 5
+    assert (fastest[0].Br, fastest[0].Bc) == min((cell.time_us or 1e9, cell.Br, cell.Bc) for cell in cells)[1:]
+
+
+def test_the_fastest_plan_says_how_often_it_stays_the_fastest(target: EmulatedTarget) -> None:
+    problem = AttentionProblem.of((1, 1, 64, 32, 16))
+    several = [TilingPlan(Br, Bc) for Br, Bc in ((16, 16), (64, 32), (32, 32), (64, 32))]
+    found = explaining.stability(target, problem, several)
+    assert len(found.plans) == 3
+    times = [explaining.explain(target, problem, plan).found.estimate.cycles for plan in found.plans]
+    assert times == sorted(times)
+    value = found.to_json()
+    assert value["plans"][0] == found.plans[0].to_json()
+    assert value["share"] == found.found.kept / value["draws"]
+    alone = explaining.stability(target, problem, several[:1])
+    assert (alone.found.share, alone.found.worst_loss, alone.found.deciding) == (1.0, 0.0, ())
+
+
+def test_a_target_with_a_profile_is_explained_with_its_numbers(target: EmulatedTarget) -> None:
+    slow = EmulatedTarget("Ascend910A", profile=Profile("slow", {"vector_start": 200}))
+    assert slow.fingerprint != target.fingerprint
+    usual, found = (explaining.explain(chip, PROBLEM, PLAN).found for chip in (target, slow))
+    assert found.cycles > usual.cycles
+    plan = complete(PLAN, PROBLEM, slow.hardware)
+    assert slow.compile(PROBLEM, plan).time(TimingBudget()).time_us == found.estimate.time_us
 
 
 @pytest.mark.parametrize(("most", "expected"), [(80, [16, 32, 48, 64, 80, 96]), (400, list(range(32, 417, 32)))])

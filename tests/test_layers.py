@@ -21,6 +21,7 @@ OFFENCES = {
     "SQL belongs to db": ("service/app.py", "sqlalchemy"),
     "HTTP belongs to service and the server that runs it": ("db/store.py", "pydantic"),
     "the terminal and the server's loop belong to cli": ("service/ladder.py", "rich"),
+    "matplotlib draws one picture": ("cli/explain.py", "matplotlib.figure"),
     "numpy stays where arrays are": ("client.py", "numpy"),
     "TIK belongs to our kernels": ("service/device.py", "tbe.tik"),
 }

@@ -4,27 +4,49 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from pathlib import Path
 
 from autotune.cli.options import check_names
-from autotune.errors import ProblemError, TargetUnavailable, UnknownName
+from autotune.errors import InvalidInput, ProblemError, TargetUnavailable, UnknownName
 from autotune.hardware import Hardware
-from autotune.kernels.davinci.soc import SOCS
-from autotune.kernels.flash_attention import plans
+from autotune.kernels.davinci import profiles, soc
+from autotune.kernels.davinci.calibration import Timer, emulated
+from autotune.kernels.davinci.costs import Profile
+from autotune.kernels.davinci.soc import SOCS, SoC
+from autotune.kernels.flash_attention import backward_plans, plans
 from autotune.kernels.targets.base import Target
 from autotune.kernels.targets.emulated import EmulatedTarget
 from autotune.plan import TilingPlan
 from autotune.problem import AttentionProblem
 from autotune.service.device import Check, Device, Devices
 
-_TARGETS: dict[str, Callable[[], Target]] = {f"emulated:{name}": partial(EmulatedTarget, name) for name in SOCS}
+_TARGETS: dict[str, Callable[..., Target]] = {f"emulated:{name}": partial(EmulatedTarget, name) for name in SOCS}
+_CHECKS = {"flash_attention": plans.check, "flash_attention_grad": backward_plans.check}
 
 
-def open_target(name: str) -> Target:
-    """The target of that name. Raises UnknownName, TargetUnavailable."""
+def open_target(name: str, profile: Path | None = None) -> Target:
+    """The target of that name, timed with a profile's numbers. Raises UnknownName, InvalidInput, TargetUnavailable."""
     if ":" not in name:
         raise UnknownName(f"--device {name[:60]!r} is no kind:name; known: {', '.join(_TARGETS)}", "device")
     check_names([name], list(_TARGETS), "device")
-    return _TARGETS[name]()
+    return _TARGETS[name](profile=_profile(profile)) if profile else _TARGETS[name]()
+
+
+def _profile(path: Path) -> Profile:
+    try:
+        return profiles.read(path)
+    except OSError as error:
+        raise InvalidInput(f"--profile: cannot read {path}: {error.strerror}", "profile") from error
+    except ValueError as error:
+        raise InvalidInput(f"--profile {path} cannot be used: {error}", "profile") from error
+
+
+def micro_timer(target: Target) -> tuple[Timer, SoC]:
+    """What times micro-kernels on a target, and its chip. Raises TargetUnavailable where nothing does."""
+    if not isinstance(target, EmulatedTarget):
+        raise TargetUnavailable(f"{target.name} cannot run micro-kernels yet")
+    chip = soc.get(target.hardware.name)
+    return emulated(chip, target.profile), chip
 
 
 def targets() -> tuple[list[Target], dict[str, str]]:
@@ -51,7 +73,7 @@ def kernel_check(hardware: Hardware) -> Check:
     """Whether our kernel can execute a plan on a chip."""
 
     def check(problem: AttentionProblem, plan: TilingPlan) -> None:
-        plans.check(problem, plan, hardware)
+        _CHECKS[problem.op](problem, plan, hardware)
 
     return check
 

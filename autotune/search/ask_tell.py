@@ -47,8 +47,11 @@ class Search(Generic[Key]):
         self._random = Random(seed)
         self._surface = ResponseSurface(self._space)
         self._estimator = ParzenEstimator(self._space.sizes, seed, STARTUP)
-        # On emulated times of attention tilings no way alone, and no other order, did better in 20 and in 40 trials.
-        self._turns = cycle([self._lowest, self._proposal, self._lowest, self._neighbour] * 2 + [self._at_random])
+        # Share of the optimum after 20 and 40 trials, mean over four problems' emulated times and 20 seeds: 0.965 and
+        # 0.985; proposals and neighbours alone 0.945 and 0.970. The surface alone did as well there, and worse where
+        # an axis of many names matters.
+        turn = [self._lowest, self._lowest, self._proposal, self._lowest, self._lowest, self._neighbour]
+        self._turns = cycle([*turn, *turn, self._at_random])
         self._unseen = np.ones(len(self._space.keys), np.bool_)
         self._open: dict[int, int] = {}
         self._costs: dict[int, float] = {}
@@ -71,9 +74,9 @@ class Search(Generic[Key]):
         index = self._index(key)
         if cost is not None and not math.isfinite(cost):
             raise ValueError(f"the cost of {key!r} is {cost}; tell None for a failure")
+        if index in self._costs or index in self._failed:
+            raise ValueError(f"{key!r} was told already")
         if index not in self._open:
-            if not self._unseen[index]:
-                raise ValueError(f"{key!r} was told already")
             self._begin(index)
         self._estimator.finish(self._open.pop(index), cost)
         if cost is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from math import ceil, prod
 from typing import TypeAlias
@@ -17,7 +17,7 @@ from autotune.kernels.davinci.soc import SOCS, Rates, SoC
 from autotune.kernels.davinci.supply import Supply
 from autotune.kernels.davinci.table import ROWS
 
-FORMULAS = 3
+FORMULAS = 4
 """Counts changes of the formulas below, of supply.py and of the engine in timing.py."""
 
 
@@ -96,15 +96,6 @@ def latency(instruction: Instruction, numbers: Profile) -> int:
     return numbers["mmad_latency"] if row.name == "mmad" else 0
 
 
-def at_full_rate(instruction: Instruction, moved_bytes: int, chip: Chip) -> int:
-    """Cycles that a move between GM and a core takes in one burst and without any head: no way to move it is faster."""
-    source, target = instruction.inputs[0].buffer, instruction.outputs[0].buffer
-    whole = replace(chip, numbers=replace(chip.numbers, constants={**chip.numbers.constants, "short_move_head": 0}))
-    if source.scope == GM:
-        return global_read(1, moved_bytes, whole, chip.supply.first(source), target.scope)
-    return global_write(1, moved_bytes, whole, source.scope)
-
-
 def packets(burst_bytes: int, largest: int = 256) -> int:
     """Packets that a burst is cut into, greedily: of the largest size in bytes, then of 8, 4, 3, 2, 1 blocks (2.5)."""
     blocks = -(-burst_bytes // 32)
@@ -152,37 +143,48 @@ def matmul(
 ) -> int:
     """Cycles of tik.matmul on m1 x k1 x n1 tiles: the best blocking with two buffers in L0 (2.3, 2.4).
 
-    fractals: cycles to load one into L0A and into L0B. Reproduces the table of 2.4 where its blocking divides the
-    product evenly.
+    fractals: cycles to load one into L0A and into L0B. Blocks divide the product, and there are at least two along k
+    where there can be, so that loads run under products.
     """
-    blockings = _blockings(m1, k1, n1, l0c_tiles)
-    return min(_blocked((m1, k1, n1), blocking, numbers, fractals) for blocking in blockings)
+    tiles, least, head = (m1, k1, n1), 0, numbers["mmad_head"]
+    for turns, blocking in _blockings(tiles, l0c_tiles):
+        if not least or turns * head + prod(tiles) < least:
+            cycles = _blocked(tiles, blocking, numbers, fractals)
+            least = min(least or cycles, cycles)
+    return least
 
 
-def _blockings(m1: int, k1: int, n1: int, l0c_tiles: int) -> list[tuple[int, int, int]]:
+Tiles: TypeAlias = tuple[int, int, int]
+
+
+def _blockings(tiles: Tiles, l0c_tiles: int) -> list[tuple[int, Tiles]]:
+    """Numbers of turns and blocks, fewest turns first."""
     half_of_l0 = 64  # fractals of 512 bytes in half of L0A or L0B (64 KB)
     rows, depths, columns = (
-        [length // parts for parts in range(1, length + 1) if length % parts == 0] for length in (m1, k1, n1)
+        [length // parts for parts in range(1, length + 1) if length % parts == 0] for length in tiles
     )
     fitting = [
-        (mb, kb, nb)
+        (prod(length // block for length, block in zip(tiles, (mb, kb, nb))), (mb, kb, nb))
         for mb in rows
         for nb in columns
-        for kb in depths
+        for kb in depths[1:] or depths
         if mb * kb <= half_of_l0 and kb * nb <= half_of_l0 and mb * nb <= l0c_tiles
     ]
-    return fitting or [(1, 1, 1)]
+    return sorted(fitting) or [(prod(tiles), (1, 1, 1))]
 
 
-def _blocked(
-    tiles: tuple[int, int, int], blocking: tuple[int, int, int], numbers: Profile, fractals: tuple[int, int]
-) -> int:
+def _blocked(tiles: Tiles, blocking: Tiles, numbers: Profile, fractals: tuple[int, int]) -> int:
+    """Blocks along k, in them along n, in them along m; a block of B is loaded once for all along m."""
     (into_a, into_b), head, (mb, kb, nb) = fractals, numbers["load_head"], blocking
-    load_a = into_a * mb if kb == 1 else (into_a * kb + head) * mb - head
-    load = load_a + into_b * kb * nb + head
     product = mmad(mb, kb, nb, numbers)
-    turns = prod(-(-length // block) for length, block in zip(tiles, blocking))
-    return load + (turns - 1) * max(load, product) + product
+    load_a = into_a * mb if kb == 1 else (into_a * kb + head) * mb - head
+    load_b = into_b * kb * nb + head
+    along_m = tiles[0] // mb
+    loaded = done = 0
+    for turn in range(prod(length // block for length, block in zip(tiles, blocking))):
+        loaded += load_a + (load_b if turn % along_m == 0 else 0)
+        done = max(done, loaded) + product
+    return done
 
 
 def _repeated(instruction: Instruction, shapes: Shapes, chip: Chip, atomic: bool) -> Work:

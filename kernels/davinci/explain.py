@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from autotune.kernels.davinci import isa
 from autotune.kernels.davinci.clocks import PIPES
+from autotune.kernels.davinci.conditions import USUAL, Conditions
 from autotune.kernels.davinci.costs import DEFAULT, Profile
 from autotune.kernels.davinci.errors import Where
 from autotune.kernels.davinci.memory import GM, L0A, L0B, L0C, L1, UB
 from autotune.kernels.davinci.program import Program
-from autotune.kernels.davinci.soc import Rates
 from autotune.kernels.davinci.tally import (
     NAMES,
     FullRate,
     Moved,
-    Route,
     S,
     StallKey,
     Tally,
@@ -28,16 +28,6 @@ from autotune.kernels.davinci.tally import (
 from autotune.kernels.davinci.timing import Estimate, summary
 
 SHORT = {GM: "GM", L1: "L1", UB: "UB", L0A: "L0A", L0B: "L0B", L0C: "L0C"}
-RATES: dict[Route, Callable[[Rates], int]] = {
-    (L1, L0A): lambda rates: rates.l1_to_l0a,
-    (L1, L0B): lambda rates: rates.l1_to_l0b,
-    (L1, UB): lambda rates: rates.l1_to_ub,
-    (UB, L1): lambda rates: rates.ub_to_l1,
-    (L0C, UB): lambda rates: rates.l0c_to_ub,
-    (UB, L0C): lambda rates: rates.l0c_to_ub,
-    (UB, UB): lambda rates: 256,
-}
-"""Bytes per cycle of the routes inside a core; what those from and to GM take, the tally knows."""
 
 
 @dataclass(frozen=True)
@@ -96,31 +86,39 @@ class Explanation:
         return sum(self.estimate.core_cycles) / len(self.estimate.core_cycles) / max(self.cycles, 1)
 
 
-def explain(program: Program, remember: bool = True, profile: Profile = DEFAULT) -> Explanation:
+def explain(
+    program: Program, remember: bool = True, profile: Profile = DEFAULT, conditions: Conditions = USUAL
+) -> Explanation:
     """Times a program and tells where the time goes. remember: as in ``estimate``; the answer is the same."""
-    cores = [core for core in TallyWalk(program, remember, profile).cores() if isinstance(core, TallyCore)]
-    found = summary(program, cores, profile)
+    walk = TallyWalk(program, remember, profile, conditions)
+    cores = [core for core in walk.cores() if isinstance(core, TallyCore)]
+    found = summary(program, cores, profile, conditions)
     index = found.core_cycles.index(max(found.core_cycles))
     slowest, everything = cores[index], Counter[Any]()
     for core in cores:
         everything.update(core.tally)
-    rates = profile.rates or program.soc.rates
+    there = [pipe for pipe in NAMES if pipe != isa.FIX or program.soc.split]
+    full_rate = {pipe: slowest.tally[FullRate(PIPES.index(pipe))] for pipe in there if pipe != isa.S}
     return Explanation(
-        found, index, _shares(slowest), _stalls(slowest.tally), _moved(slowest.tally), _moved(everything),
-        _full_rate(slowest.tally, rates),
-    )  # fmt: skip
+        found,
+        index,
+        _shares(slowest, there),
+        _stalls(slowest.tally),
+        _moved(slowest.tally),
+        _moved(everything),
+        full_rate,
+    )
 
 
-def _shares(core: TallyCore) -> dict[str, Share]:
+def _shares(core: TallyCore, pipes: Sequence[str]) -> dict[str, Share]:
     """By pipe. S is busy with what it does not wait for, until it has issued everything."""
     total, stalled = core.finish(), Counter[int]()
     for key, cycles in core.tally.items():
         if isinstance(key, StallKey):
             stalled[key.pipe] += cycles
     busy = [*core.busy[:S], core.now - stalled[S]]
-    return {
-        name: Share(busy[pipe], stalled[pipe], total - busy[pipe] - stalled[pipe]) for pipe, name in enumerate(NAMES)
-    }
+    numbers = {pipe: NAMES.index(pipe) for pipe in pipes}
+    return {pipe: Share(busy[n], stalled[n], total - busy[n] - stalled[n]) for pipe, n in numbers.items()}
 
 
 def _stalls(tally: Tally) -> tuple[Stall, ...]:
@@ -137,15 +135,5 @@ def _moved(tally: Tally) -> dict[str, int]:
     return dict(sorted(found.items()))
 
 
-def _named(route: Route) -> str:
+def _named(route: tuple[str, str]) -> str:
     return "->".join(SHORT[scope] for scope in route)
-
-
-def _full_rate(tally: Tally, rates: Rates) -> dict[str, int]:
-    cycles = Counter[str](dict.fromkeys(PIPES, 0))
-    for key, amount in tally.items():
-        if isinstance(key, FullRate):
-            cycles[NAMES[key.pipe]] += amount
-        elif isinstance(key, Moved) and GM not in key.route:
-            cycles[NAMES[key.pipe]] += -(-amount // RATES.get(key.route, RATES[L0C, UB])(rates))
-    return dict(cycles)

@@ -97,8 +97,10 @@ _C220 = Rates(
     "2.3, 2.5, 2.6 and 5.6; the platform file repeats the 910A's", "measured",
 )  # fmt: skip
 """DDR: the vendor's model of convolutions. L2: 220 GB/s (5.6), between 262 GiB/s that moves alone reach and 186 GB/s of
-a whole product on one core. L1 to L0A and L0B, UB to GM (110 GiB/s), GM to UB (78.6 GiB/s): measured. A fixpipe's two
-ends: published."""
+a whole product on one core. L1 to L0A and L0B, UB to GM (110 GiB/s), GM to UB (78.6 GiB/s, of a 910B1): measured. A
+fixpipe's two ends: published."""
+_C220_B3 = replace(_C220, gm_to_ub=122)
+"""2.5: 158 GiB/s with moves of 60 KiB and 187 with 192 KiB, the same tool as for the 910B1."""
 
 _SPLIT = (("L1", "UB"), ("UB", "L1"), ("L0C", "UB"), ("UB", "L0C"))
 """Between the cube and the vector core of a 910B there is only GM (davinci_timing.md 1.2)."""
@@ -118,10 +120,10 @@ def _m200(name: str, short_name: str, cores: int, vector_cores: int, clock_mhz: 
     )  # fmt: skip
 
 
-def _c220(name: str, cores: int, clock_mhz: int, l2_bytes: int) -> SoC:
+def _c220(name: str, cores: int, clock_mhz: int, l2_bytes: int, rates: Rates = _C220) -> SoC:
     return SoC(
         name, "Ascend910B", cores, 2 * cores, clock_mhz, "dav-c220", 192 * KIB, 512 * KIB, 64 * KIB, 64 * KIB,
-        128 * KIB, l2_bytes, False, 6, _SPLIT, _C220,
+        128 * KIB, l2_bytes, False, 6, _SPLIT, rates,
     )  # fmt: skip
 
 
@@ -142,7 +144,7 @@ SOCS = {
         _c100("Ascend910B", 30, 900),
         _c220("Ascend910B1", 24, 1850, 192 * MIB),
         _c220("Ascend910B2", 24, 1800, 192 * MIB),
-        _c220("Ascend910B3", 20, 1800, 192 * MIB),
+        _c220("Ascend910B3", 20, 1800, 192 * MIB, _C220_B3),
         _c220("Ascend910B4", 20, 1500, 96 * MIB),
     )
 }  # fmt: skip

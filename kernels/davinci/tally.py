@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from autotune.kernels.davinci import costs, isa
 from autotune.kernels.davinci.clocks import BY_SCALAR, MTE1, PIPES, Core, V
+from autotune.kernels.davinci.conditions import Conditions
 from autotune.kernels.davinci.costs import DEFAULT, Profile
 from autotune.kernels.davinci.errors import Where
 from autotune.kernels.davinci.expr import Registers
@@ -23,7 +24,7 @@ from autotune.kernels.davinci.rows_cube import FEEDS_ITSELF
 from autotune.kernels.davinci.steering import Steering
 from autotune.kernels.davinci.timing import Seen, Step, Turn, Walk
 
-READ, DRAIN, RESTART = "scalar read", "barrier: drains and starts again", "starts again after a wait"
+READ, DRAIN, RESTART = "scalar read", "starts after a barrier", "starts after a wait"
 """Causes that have no other pipe in them: S reads a tensor, V drains for its own result, V starts after a pause."""
 
 NAMES = (*PIPES, isa.S)
@@ -43,14 +44,13 @@ class StallKey(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """Bytes on a route, by the pipe that moves them."""
+    """Bytes on a route."""
 
-    pipe: int
     route: Route
 
 
 class FullRate(NamedTuple):
-    """Cycles that a pipe's products or vector repeats take without any head."""
+    """Cycles that a pipe's work takes at full rate: tiles, repeats and bytes, without any head."""
 
     pipe: int
 
@@ -131,8 +131,8 @@ class TallyTurn(Turn):
 class TallyWalk(Walk):
     """A walk whose steps also say what they waited for."""
 
-    def __init__(self, program: Program, remember: bool, profile: Profile) -> None:
-        super().__init__(program, remember, profile)
+    def __init__(self, program: Program, remember: bool, profile: Profile, conditions: Conditions) -> None:
+        super().__init__(program, remember, profile, conditions)
         self._ideal = replace(self.chip, numbers=_without_heads(self.profile))
         self._work: dict[Instruction, Tally] = {}
 
@@ -161,15 +161,13 @@ class TallyWalk(Walk):
         return cycles
 
     def _full(self, instruction: Instruction, shapes: list[Any]) -> Tally:
-        """Bytes of a move; of anything else its cycles without heads, those of a product by its tiles."""
-        pipe, form = PIPES.index(instruction.row.pipe), instruction.row.form
-        work = costs.work(instruction, shapes, self._ideal)
+        """Bytes of a move, and cycles without heads; those of a product by its tiles."""
+        pipe, work = PIPES.index(instruction.row.pipe), costs.work(instruction, shapes, self._ideal)
         if work.bytes:
             route = (instruction.inputs[0].buffer.scope, instruction.outputs[0].buffer.scope)
-            outside = costs.at_full_rate(instruction, work.bytes, self.chip) if GM in route else 0
-            return Counter({Moved(pipe, route): work.bytes, FullRate(pipe): outside})
-        tiles = form == isa.CUBE and instruction.row.name in ("matmul", "mmad")
-        return Counter({FullRate(pipe): _tiles(instruction, shapes) if tiles else work.cycles})
+            return Counter({Moved(route): work.bytes, FullRate(pipe): work.cycles})
+        tiles = instruction.row in FEEDS_ITSELF
+        return Counter({FullRate(pipe): _tiles(shapes) if tiles else work.cycles})
 
     def _issued(self, instruction: Instruction, step: Step) -> Step:
         reads, writes = self.together(instruction.inputs), self.together(instruction.outputs)
@@ -238,12 +236,13 @@ class TallyWalk(Walk):
 
 
 def _without_heads(profile: Profile) -> Profile:
-    """Constants under which only repeats and tiles count."""
-    heads = ("vector_least", "vector_partial_mask", "mmad_head", "load_head")
-    return replace(profile, constants={**profile.constants, **dict.fromkeys(heads, 0)})
+    """Constants under which only repeats, tiles and bytes count: no heads, and bursts of any length in whole blocks."""
+    heads = [name for name in profile.constants if name.endswith(("_head", "_least", "_partial_mask", "_odd"))]
+    return replace(profile, constants={**profile.constants, **dict.fromkeys(heads, 0), "packet_bytes": 32})
 
 
-def _tiles(instruction: Instruction, shapes: list[Any]) -> int:
+def _tiles(shapes: list[Any]) -> int:
+    """Tiles of 16 x 16 x 16 that matmul or conv2d multiplies."""
     columns, rows, _ = shapes[0]
-    depth: int = shapes[1][1] if instruction.row.name == "mmad" else shapes[1][0]
+    depth: int = shapes[1][0]
     return int(rows // 16 * depth * columns)

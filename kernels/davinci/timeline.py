@@ -65,8 +65,9 @@ class Timeline:
     def _items(self) -> Iterator[dict[str, Any]]:
         process = {"ph": "M", "pid": self.core}
         yield {**process, "name": "process_name", "args": {"name": f"core {self.core}"}}
-        for row, pipe in enumerate(ROWS):
-            yield {**process, "tid": row, "name": "thread_name", "args": {"name": pipe}}
+        used = {event.pipe for event in self.events}
+        for row in [row for row, pipe in enumerate(ROWS) if pipe in used]:
+            yield {**process, "tid": row, "name": "thread_name", "args": {"name": ROWS[row]}}
             yield {**process, "tid": row, "name": "thread_sort_index", "args": {"sort_index": row}}
         for event in self.events:
             yield {

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -15,6 +15,10 @@ from autotune.hardware import Hardware
 from autotune.outcome import Timing
 from autotune.plan import TilingPlan
 from autotune.problem import AttentionProblem
+
+if TYPE_CHECKING:
+    from autotune.kernels.davinci.costs import Profile
+    from autotune.kernels.davinci.program import Program
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -36,12 +40,29 @@ class Compiled(Protocol):
         inputs: ``q`` (B, H, Nq, D) and ``k``, ``v`` (B, H, N, D), float16, unscaled: the kernel's adapter applies
         1/sqrt(D). ``attn_mask`` where the problem has one: (B, Nq, N) for full, (1, Nq, N) for shared; 1 = masked.
         outputs: ``o`` (B, H, Nq, D) float16 and ``lse`` (B, H, Nq) float32, the natural log-sum-exp of a row's scores.
+        Op flash_attention_grad: inputs also ``o`` and ``lse`` as the forward op gives them and ``do`` (B, H, Nq, D)
+        float16; outputs ``dq`` (B, H, Nq, D) and ``dk``, ``dv`` (B, H, N, D), float32.
         Raises RunFailed.
         """
         ...
 
     def time(self, budget: TimingBudget) -> Timing:
         """The time of one launch. Raises RunFailed."""
+        ...
+
+
+@runtime_checkable
+class Recorded(Protocol):
+    """What a compiled kernel has besides where its time is the timing model's: it can be explained."""
+
+    @property
+    def program(self) -> Program:
+        """The recorded kernel."""
+        ...
+
+    @property
+    def profile(self) -> Profile:
+        """The numbers that it is timed with."""
         ...
 
 

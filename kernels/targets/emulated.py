@@ -16,6 +16,8 @@ from autotune.kernels import flash_attention as kernel_package
 from autotune.kernels.davinci import costs, install, set_current_compile_soc_info, timing
 from autotune.kernels.davinci import soc as chips
 from autotune.kernels.davinci.errors import CapacityError, NotEmulated, TikError
+from autotune.kernels.davinci.program import Program
+from autotune.kernels.flash_attention.backward import flash_attention_grad
 from autotune.kernels.flash_attention.forward import flash_attention
 from autotune.kernels.flash_attention.layout import from_nz, to_nz
 from autotune.kernels.targets.base import TimingBudget
@@ -23,18 +25,20 @@ from autotune.outcome import EMULATED, Timing
 from autotune.plan import TilingPlan, pad
 from autotune.problem import AttentionProblem
 
+RESULTS = {"flash_attention": ("o", "lse"), "flash_attention_grad": ("dq", "dk", "dv")}
+"""A kernel's outputs, in its own order."""
 NO_KERNEL_SOURCE = frozenset(("reference.py",))
 """Files beside the kernel that do not change what it does or how long it takes."""
 
 
 class EmulatedTarget:
-    """One emulated chip.
+    """One emulated chip, timed with the numbers of a profile.
 
     Raises UnknownName for a chip that is not emulated, TargetUnavailable where a real toolkit is installed (it is never
     shadowed) or the chip's cube and vector unit are separate cores.
     """
 
-    def __init__(self, soc: str, core_num: int | None = None) -> None:
+    def __init__(self, soc: str, core_num: int | None = None, profile: costs.Profile = costs.DEFAULT) -> None:
         try:
             chip = chips.get(soc)
         except KeyError:
@@ -49,14 +53,16 @@ class EmulatedTarget:
             raise TargetUnavailable(f"the emulated core is not available: {error}") from error
         self.name = f"emulated:{chip.name}"
         self.hardware = _hardware(chip if core_num is None else chip.with_cores(core_num))
-        self.fingerprint = f"{_kernel_hash()}/{costs.version()}"
+        self.fingerprint = f"{_kernel_hash()}/{costs.version(profile)}"
+        self.profile = profile
 
     def compile(self, problem: AttentionProblem, plan: TilingPlan) -> EmulatedKernel:
         """Records the kernel; the plan's core split must have its work. Raises PlanRejected, CompileFailed."""
         if set_current_compile_soc_info(self.hardware.name, aicore_num=self.hardware.cores) != "success":
             raise CompileFailed(f"{self.hardware.name} does not have {self.hardware.cores} cores")
         try:
-            return EmulatedKernel(problem, flash_attention(problem, plan))
+            build = flash_attention_grad if problem.op == "flash_attention_grad" else flash_attention
+            return EmulatedKernel(problem, build(problem, plan), self.profile)
         except CapacityError as error:
             raise PlanRejected(str(error)) from error
         except (TikError, NotEmulated) as error:
@@ -65,10 +71,17 @@ class EmulatedTarget:
 
 @dataclass(frozen=True)
 class EmulatedKernel:
-    """A recorded kernel. ``tik`` is its Tik container."""
+    """A recorded kernel. ``tik`` is its Tik container; profile: the numbers that it is timed with."""
 
     problem: AttentionProblem
     tik: Any
+    profile: costs.Profile = costs.DEFAULT
+
+    @property
+    def program(self) -> Program:
+        """The recorded kernel."""
+        program: Program = self.tik.program
+        return program
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         """As ``Compiled.run``: row-major arrays in and out. Raises RunFailed."""
@@ -76,17 +89,29 @@ class EmulatedKernel:
             given = inputs[name].shape if name in inputs else None
             if given != shape:
                 raise RunFailed(f"input {name} has shape {given}, the kernel was built for {shape}")
-        feed = {name: to_nz(np.asarray(inputs[name], np.float16)) for name in _shapes(self.problem)}
+        feed = {name: self._to_device(name, np.asarray(inputs[name])) for name in _shapes(self.problem)}
         try:
-            o, lse = self.tik.tikdb.start_debug(feed_dict=feed, interactive=False)
+            results = self.tik.tikdb.start_debug(feed_dict=feed, interactive=False)
         except (TikError, NotEmulated) as error:
             raise RunFailed(str(error)) from error
-        batch, heads, nq, _, head_dim = self.problem.shape
-        return {"o": from_nz(o, nq, head_dim), "lse": lse.reshape(batch, heads, pad(nq))[:, :, :nq].copy()}
+        names = RESULTS[self.problem.op]
+        return {name: self._to_host(name, array) for name, array in zip(names, results)}
+
+    def _to_device(self, name: str, array: np.ndarray) -> np.ndarray:
+        if name != "lse":
+            return to_nz(array.astype(np.float16))
+        padding = [(0, 0), (0, pad(self.problem.Nq) - self.problem.Nq)]
+        return np.pad(array.reshape(self.problem.heads_total, -1).astype(np.float32), padding)
+
+    def _to_host(self, name: str, array: np.ndarray) -> np.ndarray:
+        batch, heads, nq, n, head_dim = self.problem.shape
+        if name == "lse":
+            return array.reshape(batch, heads, pad(nq))[:, :, :nq].copy()
+        return from_nz(array, n if name in ("dk", "dv") else nq, head_dim)
 
     def time(self, budget: TimingBudget) -> Timing:
         """The timing model's answer: one run says it all, so the budget does not matter."""
-        found = timing.estimate(self.tik.program)
+        found = timing.estimate(self.program, profile=self.profile)
         return Timing(found.time_us, EMULATED, found.model, cycles=found.cycles)
 
 
@@ -111,6 +136,8 @@ def _shapes(problem: AttentionProblem) -> dict[str, tuple[int, ...]]:
         "k": (batch, heads, n, head_dim),
         "v": (batch, heads, n, head_dim),
     }
+    if problem.op == "flash_attention_grad":
+        shapes |= {"o": shapes["q"], "do": shapes["q"], "lse": (batch, heads, nq)}
     if problem.attn_mask in ("full", "shared"):
         shapes["attn_mask"] = (batch if problem.attn_mask == "full" else 1, nq, n)
     return shapes

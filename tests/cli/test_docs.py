@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+COMMANDS = ("sweep", "best", "serve", "explain", "calibrate", "devices", "strategies")
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
 
 
-@pytest.mark.parametrize("command", ["sweep", "best", "serve", "devices", "strategies"])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_the_page_names_the_command_and_its_options(run: Callable[..., Any], command: str) -> None:
     options = set(re.findall(r"^  (--[a-z-]+)", run(command, "--help").out, re.MULTILINE)) - {"--help"}
     assert f"`autotune {command}`" in PAGE
@@ -18,5 +19,5 @@ def test_the_page_names_the_command_and_its_options(run: Callable[..., Any], com
 
 
 def test_the_page_names_no_option_that_is_not_there(run: Callable[..., Any]) -> None:
-    helps = "".join(run(command, "--help").out for command in ("sweep", "best", "serve", "devices", "strategies"))
+    helps = "".join(run(command, "--help").out for command in COMMANDS)
     assert {option for option in re.findall(r"--[a-z][a-z-]*", PAGE) if option not in helps} == set()

@@ -90,6 +90,14 @@ def test_an_overflow_rules_larger_points_out() -> None:
     assert sorted(ask_all(search, dict.fromkeys(range(20), 1.0))) == list(range(7))
 
 
+def test_a_point_that_was_ruled_out_may_still_be_known() -> None:
+    """Another search measured it all the same."""
+    search = Search(line(5), rules_out=lambda failed, other: True)
+    search.tell(3, None, overflowed=True)
+    search.tell(4, 1.0)
+    assert search.ask() is None
+
+
 def test_a_failure_for_another_reason_rules_nothing_out() -> None:
     search = Search(line(20), [7], rules_out=lambda failed, other: True)
     assert search.ask() == 7

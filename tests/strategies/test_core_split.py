@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations, pairwise
 from time import process_time
 from timeit import Timer
@@ -80,6 +81,20 @@ def test_loads_are_counted_exactly_in_tokens(problem: AttentionProblem, Br: int,
 def dealt(split: CoreSplit) -> list[tuple[int, int]]:
     """(head, row block) in the order of the cores."""
     return [(head, block) for work in split.work for head, first, end in work for block in range(first, end)]
+
+
+@given(problems(), blocks, blocks)
+def test_backward_key_blocks_are_dealt_by_the_query_blocks_that_see_them(
+    problem: AttentionProblem, Br: int, Bc: int
+) -> None:
+    backward, mask = replace(problem, op="flash_attention_grad"), seen(problem)
+    loads = [
+        sum(bool(mask[row : row + Br, key : key + Bc].any()) for row in range(0, problem.Nq, Br))
+        for key in range(0, problem.N, Bc)
+    ]
+    assert list(row_blocks(backward, Br, Bc).loads) == loads
+    split = split_of("even", backward, Br, Bc, 5)
+    assert dealt(split) == [(head, block) for head in range(problem.heads_total) for block in range(len(loads))]
 
 
 @settings(deadline=None)

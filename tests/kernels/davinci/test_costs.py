@@ -19,8 +19,10 @@ MATMUL_CYCLES = {
     (128, 128, 16): 204,
     (128, 128, 256): 1194,
     (128, 256, 128): 1260,
+    (128, 256, 16): 350,
     (64, 64, 512): 650,
     (64, 512, 64): 708,
+    (64, 512, 16): 332,
     (64, 80, 64): 177,
     (64, 64, 80): 164,
     (64, 160, 64): 295,
@@ -32,9 +34,9 @@ MATMUL_CYCLES = {
 
 
 @pytest.mark.parametrize("shape", MATMUL_CYCLES)
-def test_matmul_matches_the_published_table_within_five_percent(shape: tuple[int, int, int]) -> None:
+def test_matmul_matches_the_published_table_within_two_percent(shape: tuple[int, int, int]) -> None:
     m, k, n = shape
-    assert costs.matmul(m // 16, k // 16, n // 16) == pytest.approx(MATMUL_CYCLES[shape], rel=0.05)
+    assert costs.matmul(m // 16, k // 16, n // 16) == pytest.approx(MATMUL_CYCLES[shape], rel=0.02)
 
 
 def test_most_of_the_published_table_is_met_to_the_cycle() -> None:

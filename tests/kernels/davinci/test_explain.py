@@ -48,7 +48,7 @@ def test_a_vector_instruction_waits_for_the_move_it_reads() -> None:
     assert stalls(found) == {("V", "waits for MTE2"): (move + SYNC - ISSUE, 1), ("V", RESTART): (START, 1)}
     assert found.moved == {"GM->UB": 65536}
     assert (found.shares["V"].busy, found.shares["MTE2"].busy) == (8, move)
-    assert found.full_rate == {"V": 8, "M": 0, "MTE1": 0, "MTE2": move, "MTE3": 0, "FIX": 0}
+    assert found.full_rate == {"V": 8, "M": 0, "MTE1": 0, "MTE2": move, "MTE3": 0}
     assert found.bound == ("MTE2", move)
     assert found.stalls[0].where[0] == __file__
 
@@ -107,7 +107,7 @@ def test_bytes_and_work_at_full_rate_by_route() -> None:
     }  # fmt: skip
     assert found.full_rate == {
         "V": 65536 // 256, "M": 8 * 8 * 8, "MTE1": 32768 // 512 + 32768 // 256, "MTE2": 65536 // 32,
-        "MTE3": 65536 // 64, "FIX": 0,
+        "MTE3": 65536 // 64,
     }  # fmt: skip
 
 
