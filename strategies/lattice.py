@@ -46,8 +46,9 @@ class LatticeTiling(TilingStrategy):
         for Br, Bc in sorted(blocks(problem, hardware), key=lambda block: (-block[0] * block[1], -block[0])):
             cores = block_num(problem, Br, Bc, hardware)
             slices = [rows for rows in (SLICES if forward else (0,)) if rows < Br and not Br % (rows or Br)]
+            rules = distinct_rules(problem, Br, Bc, hardware)
             exps = EXPONENTIALS if half else ("float32",)
-            for rule, rows, exp, double in product(distinct_rules(problem, Br, Bc), slices, exps, (False, True)):
+            for rule, rows, exp, double in product(rules, slices, exps, (False, True)):
                 if not limits.broken(problem, Br, Bc, hardware, double, rows):
                     split = CoreSplit(rule, cores)
                     yield TilingPlan(Br, Bc, split, double, cls.strategy_name(), slice_rows=rows, exp=exp)

@@ -1,6 +1,7 @@
 """autotune/plan.py: what is a plan, its tails and counts on a problem, its canonical key, its JSON."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from autotune.problem import AttentionProblem
 blocks = st.integers(1, 64).map(lambda tiles: 16 * tiles)
 splits = st.builds(CoreSplit, st.sampled_from(["even", "balanced"]), st.integers(1, 65535))
 plans = st.builds(
-    TilingPlan, blocks, blocks, splits, double_buffer=st.booleans(), strategy=st.sampled_from(["", "sparse", "lattice"]),
+    TilingPlan, blocks, blocks, splits, st.booleans(), st.sampled_from(["", "sparse", "lattice"]),
     slice_rows=st.integers(0, 8).map(lambda tiles: 16 * tiles), exp=st.sampled_from(["float32", "float16"]),
 )  # fmt: skip
 lengths = st.integers(1, 1500)
@@ -60,7 +61,7 @@ def test_two_plans_have_one_key_exactly_when_they_are_equal(one: TilingPlan, oth
 @given(plans)
 def test_neither_the_proposer_nor_the_worked_out_split_makes_another_plan(plan: TilingPlan) -> None:
     split = CoreSplit(plan.core_split.rule, plan.core_split.block_num, (((0, 0, 1),),))
-    other = TilingPlan(plan.Br, plan.Bc, split, plan.double_buffer, strategy="somebody else")
+    other = replace(plan, core_split=split, strategy="somebody else")
     assert other == plan
     assert other.key == plan.key
     assert len({other, plan}) == 1

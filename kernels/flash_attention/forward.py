@@ -8,7 +8,6 @@ cube computes the scores of the next.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from autotune.hardware import Hardware

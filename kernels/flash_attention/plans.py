@@ -135,7 +135,7 @@ class Geometry:
         return 2 * HALF_TILE * (self.depth + 1) * self.chunk
 
     def l0b_bytes(self) -> int:
-        """Two operands P^T of the output's product, each a chunk, Q^T, the references, the mask's value on diagonals."""
+        """Two operands P^T of the output's product, each a chunk, Q^T, -base, and the mask's value on diagonals."""
         held = 2 * self.chunk + self.part + int(self.half)
         return HALF_TILE * (self.slice * held + self.mask_terms)
 
@@ -281,10 +281,10 @@ def _geometry(problem: AttentionProblem, plan: TilingPlan, chunk: int, hardware:
         chunk=chunk,
         ring=max(1, min(ring, ceil_div(keys, chunk))),
         part=ceil_div(depth, parts),
-        buffers=2 if plan.double_buffer and problem.N > plan.Bc else 1,
+        buffers=2 if plan.double_buffer and plan.Bc < problem.N else 1,
         mask=problem.attn_mask,
         mask_terms=mask_terms,
-        looped=problem.N >= plan.Bc,
+        looped=plan.Bc <= problem.N,
         half=half,
     )
 

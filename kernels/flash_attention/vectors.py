@@ -63,7 +63,7 @@ def convert(tik: Any, elements: int, target: Any, source: Any) -> None:
 
 
 def across(call: Callable[..., None], columns: int, height: int, target: Any, packed: Any) -> None:
-    """``call`` (a v* method) in place on columns of ``height`` rows (a multiple of 8), with a packed vector on each row.
+    """``call`` (a v* method) in place on columns of ``height`` rows (a multiple of 8) and a packed vector on each row.
 
     A repeat takes 8 rows: in fp16 whole ones, in fp32 halves of 8 queries.
     """

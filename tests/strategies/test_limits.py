@@ -42,9 +42,10 @@ def test_a_second_buffer_holds_k_and_v_again() -> None:
 def test_a_slice_takes_the_room_of_its_rows() -> None:
     needs = {"ub_bytes": 64 * 1024 * 2 + 256 * 81 * 4, "l1_bytes": 256 * 64 * 2 + 64 * 1024 * 2 + 2 * 1024 * 64 * 2}
     for size, needed in needs.items():
-        assert broken(PROBLEM, 256, 1024, replace(CHIP, **{size: needed}), slice_rows=64) == ()
-        assert broken(PROBLEM, 256, 1024, replace(CHIP, **{size: needed - 1}), slice_rows=64) != ()
-        assert broken(PROBLEM, 256, 1024, replace(CHIP, **{size: needed})) != ()
+        enough, short = (Hardware.from_json({**CHIP.to_json(), size: room}) for room in (needed, needed - 1))
+        assert broken(PROBLEM, 256, 1024, enough, slice_rows=64) == ()
+        assert broken(PROBLEM, 256, 1024, short, slice_rows=64) != ()
+        assert broken(PROBLEM, 256, 1024, enough) != ()
 
 
 def test_head_dim_counts_padded_to_16() -> None:

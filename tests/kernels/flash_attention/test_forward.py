@@ -23,7 +23,7 @@ from autotune.kernels.flash_attention.layout import from_nz, to_nz
 from autotune.kernels.targets.emulated import EmulatedTarget
 from autotune.plan import CoreSplit, CoreWork, TilingPlan
 from autotune.problem import AttentionProblem
-from autotune.strategies.core_split import complete
+from autotune.strategies.core_split import RULES, complete
 
 Array = NDArray[Any]
 
@@ -94,7 +94,7 @@ def cases(draw: st.DrawFn) -> tuple[AttentionProblem, TilingPlan]:
     shape = (draw(st.integers(1, 2)), draw(st.integers(1, 2)), *lengths, head_dim)
     problem = AttentionProblem.of(shape, attn_mask=draw(st.sampled_from(MASKS)))
     Br, Bc = (16 * draw(st.integers(1, -(-length // 16))) for length in lengths)
-    split = CoreSplit(draw(st.sampled_from(["even", "balanced"])))
+    split = CoreSplit(draw(st.sampled_from(sorted(RULES))))
     slice_rows = 16 * draw(st.integers(0, Br // 16 - 1))
     exp = "float32" if problem.attn_mask in ("full", "shared") else draw(st.sampled_from(["float32", "float16"]))
     return problem, TilingPlan(Br, Bc, split, draw(st.booleans()), slice_rows=slice_rows, exp=exp)
@@ -257,7 +257,7 @@ def test_an_fp16_exponential_keeps_the_tolerance_of_verification(mask: str, head
 
 
 def test_fp16_scores_far_from_those_of_the_first_tile_of_keys_are_right() -> None:
-    """Maxima that grow by 50 over the key blocks, and scores that fall by as much: fp16 of S itself would be 1e-2 off."""
+    """Maxima that grow by 50 over the key blocks, and scores that fall by as much: fp16 of S would be 1e-2 off."""
     problem = AttentionProblem.of((1, 1, 64, 320, 64))
     for direction in (1.0, -1.0):
         arrays = data(problem, 5)
