@@ -60,7 +60,7 @@ def _plans(
         if rule not in RULES:
             warnings.append(f"strategy {plan.strategy!r} asks for the core split {rule!r}; known: {', '.join(RULES)}")
             continue
-        counted = replace(plan, core_split=CoreSplit(rule, block_num(problem, plan.Br, hardware)))
+        counted = replace(plan, core_split=CoreSplit(rule, block_num(problem, plan.Br, plan.Bc, hardware)))
         plans.setdefault(counted.key, counted)
     return plans, warnings
 

@@ -15,7 +15,7 @@ TILE = 16
 """Br and Bc are multiples of this: the cube multiplies 16 x 16 x 16 tiles (tik_api.md 1.6)."""
 
 CoreWork = Tuple[Tuple[Tuple[int, int, int], ...], ...]
-"""Per core, its row blocks as (batch*head, first q block, end q block)."""
+"""Per core, its row blocks as (batch*head, first q block, end q block); in the backward op, key blocks."""
 
 
 class Tiling(NamedTuple):
@@ -83,6 +83,11 @@ class TilingPlan:
         """Tails and block counts of this plan on a problem; last_Br and last_Bc are real rows, not padded ones."""
         tr, tc = ceil_div(problem.Nq, self.Br), ceil_div(problem.N, self.Bc)
         return Tiling(self.Br, problem.Nq - (tr - 1) * self.Br, self.Bc, problem.N - (tc - 1) * self.Bc, tr, tc)
+
+    def dealt_blocks(self, problem: AttentionProblem) -> int:
+        """Blocks of one head that the core split deals out: query blocks forward, key blocks backward."""
+        tiling = self.tiling(problem)
+        return tiling.Tc if problem.op == "flash_attention_grad" else tiling.Tr
 
     def check_lengths(self, problem: AttentionProblem) -> None:
         """Raises PlanError when a block is taller than the padded sequence it tiles."""

@@ -38,8 +38,8 @@ class LatticeTiling(TilingStrategy):
     @classmethod
     def plans(cls, problem: AttentionProblem, hardware: Hardware) -> Iterable[TilingPlan]:
         for Br, Bc in sorted(blocks(problem, hardware), key=lambda block: (-block[0] * block[1], -block[0])):
-            cores = block_num(problem, Br, hardware)
-            for rule, double_buffer in product(distinct_rules(problem, Br, Bc), (False, True)):
+            cores = block_num(problem, Br, Bc, hardware)
+            for rule, double_buffer in product(distinct_rules(problem, Br, Bc, hardware), (False, True)):
                 if not limits.broken(problem, Br, Bc, hardware, double_buffer):
                     yield TilingPlan(Br, Bc, CoreSplit(rule, cores), double_buffer, cls.strategy_name())
 

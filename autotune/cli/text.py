@@ -34,6 +34,11 @@ def of_time(time_us: float | None) -> str:
     return f"{time_us:.4g} us" if time_us < 1000 else f"{time_us:.0f} us"
 
 
+def of_share(stays_best: float) -> str:
+    """How often a best plan stays the fastest when the timing model's uncertain numbers vary."""
+    return f"the fastest in {stays_best:.0%} of draws of the timing model's uncertain numbers"
+
+
 def of_speedup(speedup: float | None) -> str:
     """``1.37 x``, or a dash where the default could not be timed."""
     return "-" if speedup is None else f"{speedup:.2f} x"

@@ -184,6 +184,9 @@ class AnswerBody(Body):
     time_us: float | None = Field(description="time of this plan on this very problem; null when it was never timed")
     kind: str | None = Field(description="emulated or measured: what the times are")
     clock: str | None = Field(description="the timing model with its version, or the measuring protocol")
+    stays_best: float | None = Field(
+        description="how often the plan stays the fastest when uncertain numbers of the timing model are drawn anew"
+    )
     default_time_us: float | None = Field(description="time of the sparse default on this very problem")
     speedup_over_default: float | None
     match: str = Field(json_schema_extra=_one_of(RUNGS))

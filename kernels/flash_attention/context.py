@@ -73,10 +73,13 @@ def load(tik: Any, target: Any, source: Any, start: Any, strips: int, length: in
         tik.data_move(target[strip * rows * TILE], source[(start + strip * length) * TILE], 0, 1, rows, 0, 0)
 
 
-def store(tik: Any, target: Any, start: Any, source: Any, strips: int, length: int, rows: int) -> None:
-    """The inverse of ``load``."""
-    if length - rows <= MOST_GAP:
-        tik.data_move(target[start * TILE], source, 0, strips, rows, 0, length - rows)
+def store(
+    tik: Any, target: Any, start: Any, source: Any, strips: int, length: int, rows: int, row_blocks: int = 1
+) -> None:
+    """The inverse of ``load``. row_blocks: 32-byte blocks of a row, 1 in fp16 and 2 in fp32."""
+    burst, gap = rows * row_blocks, (length - rows) * row_blocks
+    if gap <= MOST_GAP:
+        tik.data_move(target[start * TILE], source, 0, strips, burst, 0, gap)
         return
     for strip in range(strips):
-        tik.data_move(target[(start + strip * length) * TILE], source[strip * rows * TILE], 0, 1, rows, 0, 0)
+        tik.data_move(target[(start + strip * length) * TILE], source[strip * rows * TILE], 0, 1, burst, 0, 0)

@@ -126,7 +126,6 @@ BUDGETS = (
 """Memory, the field of Hardware with its size, and the kernel's bytes in it."""
 
 NOT_DONE = (
-    (lambda problem: problem.op != "flash_attention", "op flash_attention_grad"),
     (lambda problem: problem.dtype != "float16", "data types other than float16"),
     (lambda problem: problem.dropout, "dropout"),
     (lambda problem: problem.alibi, "alibi"),
@@ -134,7 +133,7 @@ NOT_DONE = (
     (lambda problem: problem.block_window is not None, "block windows"),
     (lambda problem: problem.high_precision, "high_precision"),
 )
-"""What a problem may ask for that this kernel does not compute."""
+"""What a problem may ask for that the kernels here do not compute."""
 
 
 @dataclass(frozen=True)
@@ -165,9 +164,17 @@ def check(problem: AttentionProblem, plan: TilingPlan, hardware: Hardware) -> Ge
 
     Raises PlanRejected, with numbers, where the kernel cannot follow the plan.
     """
+    if problem.op != "flash_attention":
+        raise PlanRejected(f"the forward kernel does not compute op {problem.op}")
+    check_problem(problem, plan, hardware)
+    return geometry(problem, plan, hardware)
+
+
+def check_problem(problem: AttentionProblem, plan: TilingPlan, hardware: Hardware) -> None:
+    """Raises PlanRejected for what neither kernel, forward or backward, computes on a chip."""
     for asked, what in NOT_DONE:
         if asked(problem):
-            raise PlanRejected(f"the forward kernel does not compute {what}")
+            raise PlanRejected(f"the kernel of op {problem.op} does not compute {what}")
     if hardware.name in WITHOUT_SINGLE_EXP:
         raise PlanRejected(f"{hardware.name} has no fp32 exponential, which the softmax of this kernel needs")
     try:
@@ -175,7 +182,6 @@ def check(problem: AttentionProblem, plan: TilingPlan, hardware: Hardware) -> Ge
     except PlanError as error:
         raise PlanRejected(str(error)) from error
     _check_addresses(problem)
-    return geometry(problem, plan, hardware)
 
 
 def geometry(problem: AttentionProblem, plan: TilingPlan, hardware: Hardware) -> Geometry:
@@ -223,28 +229,28 @@ def _check_addresses(problem: AttentionProblem) -> None:
 
 
 def check_work(problem: AttentionProblem, plan: TilingPlan) -> None:
-    """Raises PlanRejected unless the core split's work is every row block of every head, once."""
+    """Raises PlanRejected unless the core split's work is every row block (backward: key block) of every head, once."""
     split = plan.core_split
     if len(split.work) != split.block_num:
         raise PlanRejected(f"the core split names work for {len(split.work)} cores, block_num is {split.block_num}")
-    row_blocks = plan.tiling(problem).Tr
-    due = problem.heads_total * row_blocks
+    blocks, name = plan.dealt_blocks(problem), "key block" if problem.op == "flash_attention_grad" else "row block"
+    due = problem.heads_total * blocks
     done = 0
-    for start, stop in sorted(run for runs in work_runs(plan, row_blocks) for run in runs):
+    for start, stop in sorted(run for runs in work_runs(plan, blocks) for run in runs):
         if start != done:
-            raise PlanRejected(f"row block {min(start, done)} of {due} is computed by no core or by two")
+            raise PlanRejected(f"{name} {min(start, done)} of {due} is computed by no core or by two")
         done = stop
     if done != due:
-        raise PlanRejected(f"the core split covers {done} row blocks, the problem has {due}")
+        raise PlanRejected(f"the core split covers {done} {name}s, the problem has {due}")
 
 
-def work_runs(plan: TilingPlan, row_blocks: int) -> list[list[tuple[int, int]]]:
-    """Per core, its runs of row blocks (start, stop), counted through all heads; neighbouring runs are joined."""
+def work_runs(plan: TilingPlan, blocks: int) -> list[list[tuple[int, int]]]:
+    """Per core, its runs of blocks (start, stop), counted through all heads of so many; neighbours are joined."""
     cores = []
     for ranges in plan.core_split.work:
         runs: list[tuple[int, int]] = []
         for head, first, end in ranges:
-            start, stop = head * row_blocks + first, head * row_blocks + end
+            start, stop = head * blocks + first, head * blocks + end
             if runs and runs[-1][1] == start:
                 start = runs.pop()[0]
             if stop > start:

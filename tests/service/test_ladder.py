@@ -31,7 +31,7 @@ def source_of(found: Answer) -> BestPlan:
 
 
 def test_an_exact_match_is_what_was_stored(best: BestPlan, device: Device, store: Store) -> None:
-    store.publish(best)
+    store.publish(replace(best, timing=replace(best.timing, stays_best=0.9)))
     found = answered(best.problem, device, store)
     assert found.to_json() == {
         "problem": {
@@ -60,6 +60,7 @@ def test_an_exact_match_is_what_was_stored(best: BestPlan, device: Device, store
         "time_us": 200.0,
         "kind": "emulated",
         "clock": "model-1",
+        "stays_best": 0.9,
         "default_time_us": 250.0,
         "speedup_over_default": 1.25,
         "match": "exact",

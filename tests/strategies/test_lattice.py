@@ -57,11 +57,12 @@ def test_largest_first_then_the_knobs() -> None:
 
 
 def test_splits_are_crossed_only_where_they_differ() -> None:
-    shape = (1, 1, 256, 256, 64)
+    shape = (1, 12, 256, 256, 64)
     unmasked = {(p.Br, p.core_split.rule) for p in plans(AttentionProblem.of(shape))}
     causal = {(p.Br, p.core_split.rule) for p in plans(AttentionProblem.of(shape, attn_mask="causal")) if p.Bc == 64}
     assert {rule for _, rule in unmasked} == {"even"}
-    assert (64, "balanced") in causal and (64, "even") in causal and (256, "balanced") not in causal
+    assert {rule for Br, rule in causal if Br == 16} == {"even", "causal"}
+    assert {rule for Br, rule in causal if Br == 256} == {"even"}, "one row block for a head"
 
 
 def test_every_plan_is_legal_pure_and_names_its_cores() -> None:

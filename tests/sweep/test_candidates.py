@@ -9,6 +9,7 @@ from autotune.errors import PlanRejected
 from autotune.hardware import Hardware
 from autotune.plan import CoreSplit, TilingPlan
 from autotune.problem import AttentionProblem
+from autotune.strategies.core_split import RULES
 from autotune.strategies.registry import TilingPara, TilingStrategy
 from tests.sweep.synthetic import CHIP
 
@@ -68,7 +69,7 @@ def test_foreign_plans_get_the_cores_of_their_rule_and_unknown_rules_a_warning()
     found = candidates(PROBLEM, CHIP, ("foreign",), anything)
     assert list(found.plans) == ["Br=128;Bc=128;split=even/4", "Br=32;Bc=32;split=even/4"]
     [warning] = found.warnings
-    assert warning == "strategy 'foreign' asks for the core split 'diagonal'; known: even, balanced"
+    assert warning == f"strategy 'foreign' asks for the core split 'diagonal'; known: {', '.join(RULES)}"
 
 
 def test_coordinates_are_the_knobs_and_the_rule() -> None:

@@ -51,6 +51,21 @@ def test_the_best_plan_is_published_with_its_evidence(bench: Bench, problem: Att
     assert report.results[0].published
 
 
+def test_a_best_plan_carries_how_often_it_stays_best(bench: Bench, problem: AttentionProblem) -> None:
+    asked: list[list[str]] = []
+
+    def confidence(of: AttentionProblem, plans: list[TilingPlan]) -> float:
+        asked.append([plan.key for plan in plans])
+        return 0.75
+
+    bench.sweep(trials=30, confidence=confidence).run([problem])
+    times = {t.plan.key: t.outcome.timing.time_us for t in bench.store.recorded if isinstance(t.outcome, Timed)}
+    assert asked == [sorted(times, key=times.__getitem__)[:4]]
+    assert bench.store.published[0].timing.stays_best == 0.75
+    bench.sweep(trials=30, confidence=confidence).run([problem])
+    assert len(asked) == 1, "a sweep that tried nothing knows nothing new"
+
+
 def test_finds_a_better_plan_than_the_default(bench: Bench, problem: AttentionProblem) -> None:
     [result] = bench.sweep(trials=40).run([problem]).results
     assert result.best is not None

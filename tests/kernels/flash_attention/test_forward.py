@@ -23,7 +23,7 @@ from autotune.kernels.flash_attention.layout import from_nz, to_nz
 from autotune.kernels.targets.emulated import EmulatedTarget
 from autotune.plan import CoreSplit, CoreWork, TilingPlan
 from autotune.problem import AttentionProblem
-from autotune.strategies.core_split import complete
+from autotune.strategies.core_split import RULES, complete
 
 Array = NDArray[Any]
 
@@ -94,7 +94,7 @@ def cases(draw: st.DrawFn) -> tuple[AttentionProblem, TilingPlan]:
     shape = (draw(st.integers(1, 2)), draw(st.integers(1, 2)), *lengths, head_dim)
     problem = AttentionProblem.of(shape, attn_mask=draw(st.sampled_from(MASKS)))
     Br, Bc = (16 * draw(st.integers(1, -(-length // 16))) for length in lengths)
-    split = CoreSplit(draw(st.sampled_from(["even", "balanced"])))
+    split = CoreSplit(draw(st.sampled_from(sorted(RULES))))
     return problem, TilingPlan(Br, Bc, split, double_buffer=draw(st.booleans()))
 
 
