@@ -61,6 +61,7 @@ def show_answer(answer: Mapping[str, Any]) -> None:
         ("cores", f"{split['block_num']}, {split['rule']}; {buffers}"),
         ("match", _match(answer)),
         ("time", _times(answer)),
+        *([("sure", text.of_share(answer["stays_best"]))] if answer.get("stays_best") is not None else []),
         ("proposed by", plan["strategy"]),
     ]  # fmt: skip
     for name, value in rows:

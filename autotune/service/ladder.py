@@ -62,6 +62,7 @@ class Answer:
             "time_us": own and own.timing.time_us,
             "kind": source and source.timing.kind,
             "clock": source and source.timing.clock,
+            "stays_best": own and own.timing.stays_best,
             "default_time_us": own and own.default_time_us,
             "speedup_over_default": own and own.speedup_over_default,
             "match": self.match,
