@@ -37,8 +37,9 @@ STATISTICS = 2
 class BackwardScale:
     """scores: 1 / sqrt(head_dim) = exact * rest; K takes the first, S - log-sum-exp the second.
 
-    weights: a power of two that P is larger by, and dP smaller. exp takes fp16 here, whose steps grow with the distance from 0. Where softmax is flat its argument is near -log(N),
-    where it is peaked near 0: with a factor of sqrt(N) both are near log(N) / 2 from 0.
+    weights: a power of two that P is larger by, and dP smaller. exp takes fp16 here, whose steps grow with the distance
+    from 0. Where softmax is flat its argument is near -log(N), where it is peaked near 0: with a factor of sqrt(N) both
+    are near log(N) / 2 from 0.
     """
 
     scores: Scale

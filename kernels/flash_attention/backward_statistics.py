@@ -1,7 +1,7 @@
 """What the backward kernel needs of every query, prepared once per core and head and kept in the core's own workspace.
 
-Per tile of 16 queries two fp16 fractals: rows 0 to 2 of the first are terms of (log(weights) - log-sum-exp) / rest; the 16
-columns of the second are terms of -rowsum(dO O) / weights, 8 partial sums as their fp16 values and what these lack.
+Per tile of 16 queries two fp16 fractals: rows 0 to 2 of the first are terms of (log(weights) - log-sum-exp) / rest; the
+16 columns of the second are terms of -rowsum(dO O) / weights, 8 partial sums as their fp16 values and what these lack.
 """
 
 from __future__ import annotations
