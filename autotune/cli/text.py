@@ -15,8 +15,10 @@ def of_problem(problem: AttentionProblem) -> str:
 def of_plan(plan: TilingPlan) -> str:
     """``128 x 256, even over 32 cores, double buffer``."""
     split = plan.core_split
+    slices = f", slices of {plan.slice_rows}" if plan.slice_rows else ""
+    exp = f", {plan.exp} exp" if plan.exp != "float32" else ""
     buffers = ", double buffer" if plan.double_buffer else ""
-    return f"{plan.Br} x {plan.Bc}, {split.rule} over {split.block_num} cores{buffers}"
+    return f"{plan.Br} x {plan.Bc}, {split.rule} over {split.block_num} cores{slices}{exp}{buffers}"
 
 
 def of_outcome(outcome: Outcome) -> str:

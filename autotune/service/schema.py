@@ -162,6 +162,8 @@ class PlanBody(Body):
     Tc: int = Field(description="key blocks")
     core_split: CoreSplitBody
     double_buffer: bool
+    slice_rows: int = Field(0, description="query rows that the vector unit takes at a time; 0: all of a block")
+    exp: str = Field("float32", description="type of the scores on the vector unit and of its exponential")
     strategy: str = Field(description="who proposed the plan")
 
 

@@ -19,10 +19,12 @@ ROWS_PER_REPEAT = 8
 def prepare(context: Context) -> None:
     """Fills every constant that the problem's mask needs, and the ones that sum rows."""
     tik, buffers, geometry = context.tik, context.buffers, context.geometry
-    room = geometry.rows * geometry.chunk
+    room = geometry.passing_tiles
     fill(tik, buffers.half.next(), room, buffers.ones, 0, geometry.chunk, 1.0)
     for left in (buffers.left.next(), buffers.left.next()):
         tik.load2dv1(left, buffers.ones, 0, geometry.chunk, 1, 0, False)
+    if geometry.half:
+        fill(tik, buffers.half.next(), room, buffers.base_l1, 0, geometry.rows, 0.0)
     if geometry.strip:
         zeros = geometry.strip_zeros
         for start, value in ((0, 0.0), (zeros + 1, 1.0)):

@@ -39,6 +39,22 @@ class Context:
 
 
 @dataclass(frozen=True)
+class QuerySlice:
+    """Queries of a block that the vector unit takes at a time.
+
+    index: counts the slices of the block; offset: its first tile in the block. head and first (its first tile in the
+    head) may be symbolic; queries counts real ones.
+    """
+
+    index: int
+    offset: int
+    head: Any
+    first: Any
+    tiles: int
+    queries: int
+
+
+@dataclass(frozen=True)
 class QueryBlock:
     """Some queries of one head. head and first (its first tile) may be symbolic; queries counts real ones."""
 
@@ -47,13 +63,23 @@ class QueryBlock:
     tiles: int
     queries: int
 
+    def slices(self, geometry: Geometry) -> list[QuerySlice]:
+        """The block's slices, in order."""
+        return [
+            QuerySlice(
+                index, offset, self.head, self.first + offset, tiles, min(tiles * TILE, self.queries - offset * TILE)
+            )
+            for index, (offset, tiles) in enumerate(geometry.slices(self.tiles))
+        ]
+
 
 @dataclass(frozen=True)
 class KeyBlock:
-    """Some keys. first (its first tile) may be symbolic; keys counts real ones."""
+    """Some keys. first (its first tile) and number (which block it is) may be symbolic; keys counts real ones."""
 
     first: Any
     keys: int
+    number: Any = 0
 
     @property
     def tiles(self) -> int:

@@ -55,6 +55,8 @@ def test_an_exact_match_is_what_was_stored(best: BestPlan, device: Device, store
             "Tc": 4,
             "core_split": {"rule": "balanced", "block_num": 32},
             "double_buffer": False,
+            "slice_rows": 0,
+            "exp": "float32",
             "strategy": "lattice",
         },
         "time_us": 200.0,
@@ -97,6 +99,8 @@ def test_the_nearest_plan_is_worked_out_for_the_problem_asked_about(
         "Tc": 2,
         "core_split": {"rule": "balanced", "block_num": 32},  # 6 heads of 8 row blocks: more than the cores
         "double_buffer": False,
+        "slice_rows": 0,
+        "exp": "float32",
         "strategy": "lattice",
     }
 

@@ -73,14 +73,15 @@ def test_finds_a_better_plan_than_the_default(bench: Bench, problem: AttentionPr
 
 
 def test_tries_everything_where_everything_fits_in_the_budget(bench: Bench) -> None:
-    """32 x 32: Br and Bc are 16 or 32; two K/V buffers or one. Formula: one block of all is best."""
+    """32 x 32: Br and Bc are 16 or 32; one K/V buffer or two, either exponential. Formula: one block is best."""
     problem = AttentionProblem.of((1, 1, 32, 32, 16))
     [result] = bench.sweep(trials=None).run([problem]).results
     assert sorted(tried(bench)) == sorted(
-        TilingPlan(Br, Bc, CoreSplit("even", 32 // Br), buffers).key
+        TilingPlan(Br, Bc, CoreSplit("even", 32 // Br), buffers, exp=exp).key
         for Br in (16, 32)
         for Bc in (16, 32)
         for buffers in (False, True)
+        for exp in ("float32", "float16")
     )
     assert result.best is not None
     assert (result.best.plan.Bc, result.best.plan.double_buffer) == (32, True)
@@ -141,7 +142,10 @@ def test_a_plan_that_does_not_fit_rules_out_larger_ones(bench: Bench, problem: A
     rejected: list[TilingPlan] = []
     for trial in bench.store.recorded[2:]:
         larger = [p for p in rejected if trial.plan.Br >= p.Br and trial.plan.Bc >= p.Bc]
-        assert [p for p in larger if trial.plan.double_buffer >= p.double_buffer] == []
+        alike = [p for p in larger if (p.exp, p.core_split.rule) == (trial.plan.exp, trial.plan.core_split.rule)]
+        rows = trial.plan.slice_rows or trial.plan.Br
+        more = [p for p in alike if rows >= (p.slice_rows or p.Br) and trial.plan.double_buffer >= p.double_buffer]
+        assert more == []
         if isinstance(trial.outcome, Rejected):
             rejected.append(trial.plan)
     assert rejected
