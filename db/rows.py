@@ -18,10 +18,14 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Listed:
-    """A best plan as a row. id: of its problem on its device and target kind; a faster plan keeps it."""
+    """A best plan as a row. id: of its problem on its device and target kind; a faster plan keeps it.
+
+    pinned: the pinned revision of that place, None where nobody pinned one.
+    """
 
     id: int
     best: BestPlan
+    pinned: int | None = None
 
 
 @dataclass(frozen=True)

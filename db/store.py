@@ -11,6 +11,7 @@ from sqlalchemy.dialects.sqlite import insert
 
 from autotune.db.engine import open_engine, reading, writing
 from autotune.db.location import database_path
+from autotune.db.pins import Decided, Decision, pin, unpin
 from autotune.db.rows import (
     Listed,
     Page,
@@ -25,7 +26,7 @@ from autotune.db.rows import (
     to_trial,
     trial_row,
 )
-from autotune.db.schema import SCHEMA_REVISION, best_plans, devices, history, problems, trials, wanted
+from autotune.db.schema import SCHEMA_REVISION, best_plans, decisions, devices, history, pins, problems, trials, wanted
 from autotune.db.upgrade import revision, upgrade
 from autotune.errors import StoreError
 from autotune.outcome import MEASURED, BestPlan, Trial
@@ -93,14 +94,35 @@ class Store:
         It wins where there is none, over a slower one of its own fingerprint, and over one of another fingerprint that
         was not measured later. The database alone decides, in one statement: of two publishers the faster plan stays.
         """
+        return self.publish_all([best])[0]
+
+    def publish_all(self, bests: Iterable[BestPlan], dry_run: bool = False) -> list[bool]:
+        """The same for several in one transaction, in this order; a dry run says what would win and changes nothing."""
         with writing(self._engine) as connection:
-            row = history_row(best) | _keys(connection, best.problem, best.device, best.target)
-            winner = connection.scalar(_challenge(row))
-            if winner is None:
-                return False
-            number = connection.scalar(insert(history).values(row).returning(history.c.revision))
-            connection.execute(update(best_plans).where(best_plans.c.id == winner).values(revision=number))
-            return True
+            won = [_publish(connection, best) for best in bests]
+            if dry_run:
+                connection.rollback()
+            return won
+
+    def pin(self, revision: int, decision: Decision) -> None:
+        """Serves this revision for its problem, device and target kind, whatever wins. Raises InvalidInput."""
+        with writing(self._engine) as connection:
+            pin(connection, revision, decision)
+
+    def unpin(self, revision: int, decision: Decision) -> bool:
+        """Takes the pin off this revision; False where it has none. Raises InvalidInput for an unknown revision."""
+        with writing(self._engine) as connection:
+            return unpin(connection, revision, decision)
+
+    def pinned(self, problem: AttentionProblem, device: str, target: str | None = None) -> BestPlan | None:
+        """The plan that is pinned for exactly this problem; a measured one outranks an emulated one."""
+        query = _of(_PINNED, pins, problem, device, target)
+        return max(self._read(query, lambda row: to_best(row, problem, device)), key=_rank, default=None)
+
+    def decisions(self, problem: AttentionProblem, device: str, target: str | None = None) -> list[Decided]:
+        """Every pin that was set or taken off for this problem, oldest first."""
+        query = _of(select(decisions), decisions, problem, device, target).order_by(decisions.c.id)
+        return self._read(query, lambda row: Decided(**{name: row[name] for name in _DECIDED}))
 
     def best(self, problem: AttentionProblem, device: str, target: str | None = None) -> BestPlan | None:
         """The best plan of exactly this problem; a measured one outranks an emulated one."""
@@ -182,16 +204,22 @@ class Store:
                 log.warning("a row was passed over: %s", error)
 
 
+_DECIDED = ("actor", "reason", "at", "action", "revision")
+_PINNED = select(history).join(pins, pins.c.revision == history.c.revision)
 _BESTS = select(history).join(best_plans, best_plans.c.revision == history.c.revision)
 _LISTED = (
-    _BESTS.add_columns(best_plans.c.id, problems.c.key, problems.c.body, devices.c.name)
+    _BESTS.add_columns(
+        best_plans.c.id, problems.c.key, problems.c.body, devices.c.name, pins.c.revision.label("pinned")
+    )
     .join(problems, problems.c.id == best_plans.c.problem_id)
     .join(devices, devices.c.id == best_plans.c.device_id)
+    .outerjoin(pins, and_(pins.c.problem_id == problems.c.id, pins.c.device_id == devices.c.id))
 )
 
 
 def _listed(row: RowMapping) -> Listed:
-    return Listed(row["id"], to_best(row, to_problem(row["key"], row["body"]), row["name"]))
+    best = to_best(row, to_problem(row["key"], row["body"]), row["name"])
+    return Listed(row["id"], best, row["pinned"])
 
 
 def _wanted(row: RowMapping) -> Wanted:
@@ -211,6 +239,16 @@ def _want(connection: Connection, miss: Wanted) -> None:
 
 def _rank(best: BestPlan) -> tuple[bool, str, int]:
     return best.timing.kind == MEASURED, best.measured_at, best.revision
+
+
+def _publish(connection: Connection, best: BestPlan) -> bool:
+    row = history_row(best) | _keys(connection, best.problem, best.device, best.target)
+    winner = connection.scalar(_challenge(row))
+    if winner is None:
+        return False
+    number = connection.scalar(insert(history).values(row).returning(history.c.revision))
+    connection.execute(update(best_plans).where(best_plans.c.id == winner).values(revision=number))
+    return True
 
 
 def _challenge(row: Row) -> Any:

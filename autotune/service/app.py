@@ -14,7 +14,7 @@ from autotune import __version__
 from autotune.db.store import Store
 from autotune.errors import InvalidInput, StoreError
 from autotune.service.device import Devices
-from autotune.service.ladder import EXACT, Answer
+from autotune.service.ladder import OWN, Answer
 from autotune.service.limits import BodyLimit
 from autotune.service.listing import listing
 from autotune.service.metrics import Metrics, MetricsMiddleware
@@ -70,7 +70,7 @@ def _answers(store: Store, devices: Devices, misses: Misses) -> APIRouter:
 
     def ask(question: Question) -> Answer | None:
         found = question.answer(store)
-        if found is None or found.match != EXACT:
+        if found is None or found.match not in OWN:
             misses.add(question)
         return found
 

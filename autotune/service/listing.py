@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Query, Request
@@ -11,9 +12,10 @@ from fastapi.responses import Response
 from autotune.db.rows import Listed
 from autotune.db.store import Store
 from autotune.errors import InvalidInput
-from autotune.outcome import BestPlan
+from autotune.problem import AttentionProblem
 from autotune.service.device import Device, Devices, find_device
 from autotune.service.questions import Misses
+from autotune.service.records import record
 from autotune.service.replies import NotFound, cacheable, declared, refuse_repeats
 from autotune.service.schema import (
     DevicesBody,
@@ -69,8 +71,14 @@ def listing(store: Store, devices: Devices, misses: Misses) -> APIRouter:
         plan: Annotated[str, Path(max_length=400, description="the id of a plan, or the key of a problem")],
         query: Annotated[HistoryQuery, Query()],
     ) -> Response:
-        found = [_record(best, devices) for best in _history(store, plan, devices, query.device)]
-        return cacheable(request, {"history": found})
+        places = _places(store, plan, devices, query.device)
+        found = [best for place in places for best in store.history(*place)]
+        decided = [decision for place in places for decision in store.decisions(*place)]
+        body = {
+            "history": [record(best, devices) for best in sorted(found, key=lambda best: best.revision)],
+            "decisions": [asdict(decision) for decision in sorted(decided, key=lambda decision: decision.at)],
+        }
+        return cacheable(request, body)
 
     @router.get(
         "/wanted",
@@ -88,19 +96,21 @@ def listing(store: Store, devices: Devices, misses: Misses) -> APIRouter:
     return router
 
 
-def _history(store: Store, plan: str, devices: Devices, device: str | None) -> list[BestPlan]:
+_Place = tuple[AttentionProblem, str, str | None]
+"""A problem, a chip, and a target where only its kind counts."""
+
+
+def _places(store: Store, plan: str, devices: Devices, device: str | None) -> list[_Place]:
     if PLAN_ID.fullmatch(plan):
         listed = store.plan(int(plan))
         if listed is None:
             raise NotFound(f"there is no plan with the id {plan}; GET /plans lists them", "plan")
-        return store.history(listed.best.problem, listed.best.device, listed.best.target)
+        return [(listed.best.problem, listed.best.device, listed.best.target)]
     problem = store.problem(plan)
     if problem is None:
         raise NotFound(f"no problem with the key {plan[:100]!r} was swept; GET /plans lists the keys", "plan")
-    names, target = _narrowed(devices, device)
-    chips = list(devices) if names is None else [names]
-    found = [best for chip in chips for best in store.history(problem, chip, target)]
-    return sorted(found, key=lambda best: best.revision)
+    chip, target = _narrowed(devices, device)
+    return [(problem, name, target) for name in devices if chip in (None, name)]
 
 
 def _narrowed(devices: Devices, name: str | None) -> tuple[str | None, str | None]:
@@ -123,25 +133,4 @@ def _device(name: str, device: Device) -> dict[str, Any]:
 
 
 def _listed(listed: Listed, devices: Devices) -> dict[str, Any]:
-    return {"id": listed.id, "key": listed.best.problem.key} | _record(listed.best, devices)
-
-
-def _record(best: BestPlan, devices: Devices) -> dict[str, Any]:
-    device = devices.get(best.device)
-    return {
-        "problem": best.problem.to_json(),
-        "device": best.device,
-        "plan": best.plan.tiling(best.problem)._asdict() | best.plan.to_json(),
-        "time_us": best.timing.time_us,
-        "kind": best.timing.kind,
-        "clock": best.timing.clock,
-        "default_time_us": best.default_time_us,
-        "speedup_over_default": best.speedup_over_default,
-        "error": best.error,
-        "stale": device is not None and device.is_stale(best),
-        "provenance": {name: getattr(best, name) for name in PROVENANCE},
-        "revision": best.revision,
-    }
-
-
-PROVENANCE = ("target", "fingerprint", "trials", "sweep", "measured_at")
+    return {"id": listed.id, "key": listed.best.problem.key, "pinned": listed.pinned} | record(listed.best, devices)

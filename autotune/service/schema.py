@@ -235,6 +235,7 @@ class ListedBody(RecordBody):
 
     id: int = Field(description="of the problem on the device and kind of target; a faster plan keeps it")
     key: str = Field(description="of the problem")
+    pinned: int | None = Field(description="the revision that is served instead because somebody pinned it")
 
 
 class PlansBody(Body):
@@ -244,10 +245,21 @@ class PlansBody(Body):
     next: str | None = Field(description="the cursor of the next page; null on the last")
 
 
+class DecisionBody(Body):
+    """A pin that somebody set or took off."""
+
+    action: str = Field(description="pin or unpin")
+    revision: int
+    actor: str
+    reason: str
+    at: str
+
+
 class HistoryBody(Body):
-    """Every plan that was published and won, oldest first."""
+    """Every plan that was published and won, and what people decided about them; oldest first."""
 
     history: list[RecordBody]
+    decisions: list[DecisionBody]
 
 
 class WantedItem(Body):

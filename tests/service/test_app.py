@@ -99,7 +99,7 @@ def test_the_question_comes_back_as_it_was_understood(ask: Callable[..., Any]) -
         (SHAPE + "&window=5", "window", "prev,next"),
         (SHAPE + "&window=a,b", "window", "prev,next"),
         (SHAPE + "&block_window=1,-1", "block_window", "prev,next"),
-        (SHAPE + "&allow=", "allow", "exact, nearest, default"),
+        (SHAPE + "&allow=", "allow", "pinned, exact, nearest, default"),
         (SHAPE + "&allow=exact,neerest", "allow", "'neerest' is no rung"),
         (SHAPE + "&atn_mask=causal", "atn_mask", "atn_mask is no parameter"),
         ("shap=1,1,64,64,64", "shap", "shap is no parameter"),
@@ -120,7 +120,7 @@ def test_404_when_no_plan_is_legal(store: Store, device: Device, ask_app: Callab
         raise PlanRejected("nothing fits")
 
     app = create_app(store, {"Ascend910A": replace(device, check=nothing)})
-    refusal(ask_app(app)(query=SHAPE), 404, "allow", "exact,nearest,default")
+    refusal(ask_app(app)(query=SHAPE), 404, "allow", "pinned,exact,nearest,default")
 
 
 @pytest.mark.parametrize(
