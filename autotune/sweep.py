@@ -25,9 +25,6 @@ from autotune.report import Begun, Notify, Report, Result, Tried, Warned, time_u
 from autotune.search.ask_tell import Search
 from autotune.strategies.core_split import complete
 
-FINALISTS = 5
-"""The fastest plans that race for the first place where times are measured."""
-
 
 class Store(Protocol):
     """The part of the database that a sweep uses; ``autotune.db.store.Store`` has it."""
@@ -56,11 +53,18 @@ class Effort:
     seed: int = 0
 
 
+Confidence = Callable[[AttentionProblem, Sequence[TilingPlan]], float | None]
+"""How often the first of some plans stays the fastest of them, from 0 to 1; None where nobody can say."""
+
+FINALISTS = 4
+"""Plans, the best one included, whose order is looked at again: where times are measured, they race."""
+
+
 @dataclass(frozen=True)
 class Sweep:
     """One sweep with everything it needs. name: identifies it in what it records. clock: seconds.
 
-    strategies: those that propose plans, none for all. check: see ``candidates``.
+    strategies: those that propose plans, none for all. check: see ``candidates``. confidence: see ``Confidence``.
     """
 
     name: str
@@ -70,6 +74,7 @@ class Sweep:
     effort: Effort
     strategies: Sequence[str] = ()
     check: Check = lambda problem, plan: None
+    confidence: Confidence = lambda problem, plans: None
     notify: Notify = lambda event: None
     clock: Callable[[], float] = time.monotonic
 
@@ -135,15 +140,13 @@ class _Tuning:
     def settle(self) -> None:
         """Where times are measured, races the fastest plans and the default: the best of many noisy times flatters."""
         target, default = self._sweep.target, self._default_trial()
-        timed = sorted(self._timed(), key=_trial_us)
-        finalists = list(
-            {trial.plan.key: trial.plan for trial in (*filter(None, [default]), *timed[:FINALISTS])}.values()
-        )
+        incumbent = [default.plan] if default and isinstance(default.outcome, Timed) else []
+        finalists = {plan.key: plan for plan in (*incumbent, *self._fastest())}
         if not isinstance(target, Racing) or len(finalists) < 2:
             return
         # A finalist that fails now was right and fast before: what its trial said still stands.
         with suppress(CandidateError):
-            completed = [complete(plan, self._problem, target.hardware) for plan in finalists]
+            completed = [complete(plan, self._problem, target.hardware) for plan in finalists.values()]
             self._raced = dict(target.race(self._problem, completed))
 
     def conclude(self) -> Result:
@@ -183,6 +186,13 @@ class _Tuning:
     def _timed(self) -> list[Trial]:
         return [trial for trial in self._trials if isinstance(trial.outcome, Timed)]
 
+    def _fastest(self) -> list[TilingPlan]:
+        return [trial.plan for trial in sorted(self._timed(), key=_trial_us)[:FINALISTS]]
+
+    def _stays_best(self) -> float | None:
+        """The target's confidence in the best plan; not asked again where this sweep tried nothing."""
+        return self._sweep.confidence(self._problem, self._fastest()) if self._tried else None
+
     def _default_trial(self) -> Trial | None:
         trials = (trial for trial in self._trials if trial.plan.key == self._candidates.default)
         return next(trials, None)
@@ -201,7 +211,7 @@ class _Tuning:
             target=best.target,
             fingerprint=best.fingerprint,
             plan=best.plan,
-            timing=best.outcome.timing,
+            timing=replace(best.outcome.timing, stays_best=self._stays_best()),
             error=best.outcome.error,
             default_time_us=time_us(self._default()),
             trials=len(self._trials),

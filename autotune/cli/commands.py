@@ -98,6 +98,7 @@ def sweep(
             effort=effort,
             strategies=strategy or (),
             check=composition.kernel_check(target),
+            confidence=composition.confidence(target),
             notify=notify,
         ).run(problems)
     store.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -13,23 +13,29 @@ from autotune.errors import InvalidInput, ProblemError, TargetUnavailable, Unkno
 from autotune.kernels.davinci import profiles, soc
 from autotune.kernels.davinci.calibration import Timer, emulated
 from autotune.kernels.davinci.costs import Profile
+from autotune.kernels.davinci.sensitivity import stays_best
 from autotune.kernels.davinci.soc import SOCS, SoC
-from autotune.kernels.flash_attention import plans
+from autotune.kernels.flash_attention import backward_plans, plans
 from autotune.kernels.native import plans as native_plans
-from autotune.kernels.targets.base import Racing, Target, TimingBudget
+from autotune.kernels.targets.base import Racing, Recorded, Target, TimingBudget
 from autotune.kernels.targets.cpu import CpuTarget
 from autotune.kernels.targets.emulated import EmulatedTarget
 from autotune.plan import TilingPlan
 from autotune.problem import AttentionProblem
 from autotune.service.device import Check, Device, Devices
 from autotune.settings import cache_folder
+from autotune.strategies.core_split import complete
+
+CONFIDENCE_DRAWS = 10
+"""Draws of the timing model's uncertain numbers for each best plan; `autotune explain --sensitivity` makes more."""
+BUDGET = TimingBudget(repeats=9, seconds=4.0)
+"""Of one trial where times are measured: for warming up, and again for the samples."""
 
 _TARGETS: dict[str, Callable[..., Target]] = {
     **{f"emulated:{name}": partial(EmulatedTarget, name) for name in SOCS},
     "cpu": lambda: CpuTarget(cache_folder()),
 }
-BUDGET = TimingBudget(repeats=9, seconds=4.0)
-"""Of one trial where times are measured: for warming up, and again for the samples."""
+_CHECKS = {"flash_attention": plans.check, "flash_attention_grad": backward_plans.check}
 
 
 def open_target(name: str, profile: Path | None = None) -> Target:
@@ -49,6 +55,18 @@ def _profile(path: Path) -> Profile:
         raise InvalidInput(f"--profile: cannot read {path}: {error.strerror}", "profile") from error
     except ValueError as error:
         raise InvalidInput(f"--profile {path} cannot be used: {error}", "profile") from error
+
+
+def confidence(target: Target) -> Callable[[AttentionProblem, Sequence[TilingPlan]], float | None]:
+    """Of a target with an emulated clock, how often the first plan stays the fastest; None of any other."""
+
+    def share(problem: AttentionProblem, fastest: Sequence[TilingPlan]) -> float | None:
+        plans_with_work = [complete(plan, problem, target.hardware) for plan in fastest]
+        kernels = [target.compile(problem, plan) for plan in plans_with_work]
+        programs = [kernel.program for kernel in kernels if isinstance(kernel, Recorded)]
+        return stays_best(programs, CONFIDENCE_DRAWS) if len(programs) > 1 else None
+
+    return share
 
 
 def micro_timer(target: Target) -> tuple[Timer, SoC]:
@@ -90,7 +108,7 @@ def kernel_check(target: Target) -> Check:
         return native_plans.check
 
     def check(problem: AttentionProblem, plan: TilingPlan) -> None:
-        plans.check(problem, plan, target.hardware)
+        _CHECKS[problem.op](problem, plan, target.hardware)
 
     return check
 

@@ -19,6 +19,9 @@ from autotune.kernels.davinci.table import ROWS
 
 LONGEST = 8
 """Stalls that are listed of the busiest pipe, and of all others together."""
+STALL_HEADINGS = ("pipe", "share", "cycles", "times", "cause", "line", "source")
+SOURCE_WIDTH = 36
+"""Characters of a kernel's line that are shown."""
 NO_TERMINAL_COLUMNS = 140
 """Width of tables in a file or a pipe."""
 
@@ -102,10 +105,10 @@ def _stalls(title: str, stalls: Sequence[Stall], total: int) -> Table:
          line(stall.where), source(stall.where))
         for stall in stalls[:LONGEST]
     ]  # fmt: skip
-    table = _table(title, ("pipe", "share", "cycles", "times", "cause", "line", "source"), rows)
-    for column, cells in zip(table.columns[:-1], zip(*rows)):
-        column.min_width = max(map(len, cells))
-    table.columns[-1].no_wrap = True
+    table = _table(title, STALL_HEADINGS, rows)
+    for column, cells in zip(table.columns, zip(STALL_HEADINGS, *rows)):
+        column.no_wrap, column.min_width = True, max(map(len, cells))
+    table.columns[-1].min_width, table.columns[-1].max_width = 0, SOURCE_WIDTH
     return table
 
 

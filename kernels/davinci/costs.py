@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from math import ceil, prod
 from typing import TypeAlias
@@ -17,7 +17,7 @@ from autotune.kernels.davinci.soc import SOCS, Rates, SoC
 from autotune.kernels.davinci.supply import Supply
 from autotune.kernels.davinci.table import ROWS
 
-FORMULAS = 3
+FORMULAS = 4
 """Counts changes of the formulas below, of supply.py and of the engine in timing.py."""
 
 
@@ -94,15 +94,6 @@ def latency(instruction: Instruction, numbers: Profile) -> int:
     if to_global:
         return numbers["write_latency"]
     return numbers["mmad_latency"] if row.name == "mmad" else 0
-
-
-def at_full_rate(instruction: Instruction, moved_bytes: int, chip: Chip) -> int:
-    """Cycles that a move between GM and a core takes in one burst and without any head: no way to move it is faster."""
-    source, target = instruction.inputs[0].buffer, instruction.outputs[0].buffer
-    whole = replace(chip, numbers=replace(chip.numbers, constants={**chip.numbers.constants, "short_move_head": 0}))
-    if source.scope == GM:
-        return global_read(1, moved_bytes, whole, chip.supply.first(source), target.scope)
-    return global_write(1, moved_bytes, whole, source.scope)
 
 
 def packets(burst_bytes: int, largest: int = 256) -> int:

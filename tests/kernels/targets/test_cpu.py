@@ -52,7 +52,9 @@ def test_it_is_right(cpu: CpuTarget, attn_mask: str) -> None:
 @pytest.mark.parametrize(
     ("problem", "plan", "message"),
     [
-        (PROBLEM, TilingPlan(64, 48, double_buffer=True), "no K/V buffers"),
+        (PROBLEM, TilingPlan(64, 48, double_buffer=True), "no double_buffer; it must be false"),
+        (PROBLEM, TilingPlan(64, 48, exp="float16"), "no exp; it must be float32"),
+        (replace(PROBLEM, op="flash_attention_grad"), TilingPlan(64, 48), "op flash_attention_grad"),
         (PROBLEM, TilingPlan(160, 48), "taller than the padded length"),
         (replace(PROBLEM, Nq=9000), TilingPlan(8192, 48), "Br is 8192, at most 4096"),
         (replace(PROBLEM, window=(3, 0)), TilingPlan(64, 48), "windows"),
