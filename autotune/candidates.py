@@ -60,7 +60,7 @@ def _plans(
         if rule not in RULES:
             warnings.append(f"strategy {plan.strategy!r} asks for the core split {rule!r}; known: {', '.join(RULES)}")
             continue
-        counted = replace(plan, core_split=CoreSplit(rule, block_num(problem, plan.Br, hardware)))
+        counted = replace(plan, core_split=CoreSplit(rule, block_num(problem, plan.Br, plan.Bc, hardware)))
         plans.setdefault(counted.key, counted)
     return plans, warnings
 
@@ -74,9 +74,12 @@ def _passes(check: Check, problem: AttentionProblem, plan: TilingPlan) -> bool:
 
 
 def coordinates(plan: TilingPlan) -> Point:
-    """The plan as a point: Br and Bc, its knobs, and the rule of its split; the cores follow from these."""
+    """The plan as a point: Br and Bc, its knobs, and the rule of its split; the cores follow from these.
+
+    Slices are counted in rows also where a block is one slice.
+    """
     knobs = {name: value for name, value in plan.to_json().items() if name not in ("core_split", "strategy")}
-    return {**knobs, "core_split": plan.core_split.rule}
+    return {**knobs, "slice_rows": plan.slice_rows or plan.Br, "core_split": plan.core_split.rule}
 
 
 def takes_more_room(failed: Point, other: Point) -> bool:

@@ -19,6 +19,8 @@ class Timing:
 
     kind: EMULATED or MEASURED. clock: the timing model with its version, or the measuring protocol.
     cycles: core cycles of the slowest core, where known. samples: raw times in microseconds, empty when emulated.
+    stays_best: of a best plan with an emulated time, how often it stays the fastest (0 to 1) when the numbers of the
+    timing model that nobody is sure of are drawn anew; None where that is not known.
     """
 
     time_us: float
@@ -27,6 +29,7 @@ class Timing:
     cycles: int | None = None
     samples: Tuple[float, ...] = ()
     spread_us: float = 0.0
+    stays_best: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Field names to values."""

@@ -14,8 +14,10 @@ from autotune.problem import AttentionProblem
 TILE = 16
 """Br and Bc are multiples of this: the cube multiplies 16 x 16 x 16 tiles (tik_api.md 1.6)."""
 
+EXPONENTIALS = ("float32", "float16")
+
 CoreWork = Tuple[Tuple[Tuple[int, int, int], ...], ...]
-"""Per core, its row blocks as (batch*head, first q block, end q block)."""
+"""Per core, its row blocks as (batch*head, first q block, end q block); in the backward op, key blocks."""
 
 
 class Tiling(NamedTuple):
@@ -55,6 +57,10 @@ class TilingPlan:
     double_buffer: bool = False
     """Two K/V buffers in turn (TIK's thread_num = 2) instead of one."""
     strategy: str = field(default="", compare=False)
+    slice_rows: int = 0
+    """Query rows of a block that the vector unit takes at a time, a multiple of 16; 0 takes all of them."""
+    exp: str = "float32"
+    """Type of the scores that the vector unit works on, and of its exponential: float32 or float16."""
 
     def __post_init__(self) -> None:
         for name in ("Br", "Bc"):
@@ -66,6 +72,13 @@ class TilingPlan:
             raise PlanError(f"block_num is {block_num!r}; it must be 1 to 65535", field="block_num")
         if not isinstance(self.double_buffer, bool):
             raise PlanError(f"double_buffer is {self.double_buffer!r}; it must be true or false", field="double_buffer")
+        rows = self.slice_rows
+        if isinstance(rows, bool) or not isinstance(rows, int) or rows < 0 or rows % TILE:
+            raise PlanError(
+                f"slice_rows is {rows!r}; it must be a multiple of {TILE}, or 0 for all of Br", field="slice_rows"
+            )
+        if self.exp not in EXPONENTIALS:
+            raise PlanError(f"exp is {self.exp!r}; it must be one of {', '.join(EXPONENTIALS)}", field="exp")
         for name, value in (("core_split", self.core_split.rule), ("strategy", self.strategy)):
             if not isinstance(value, str):
                 raise PlanError(f"{name} is {value!r}; it must be a name", field=name)
@@ -83,6 +96,11 @@ class TilingPlan:
         """Tails and block counts of this plan on a problem; last_Br and last_Bc are real rows, not padded ones."""
         tr, tc = ceil_div(problem.Nq, self.Br), ceil_div(problem.N, self.Bc)
         return Tiling(self.Br, problem.Nq - (tr - 1) * self.Br, self.Bc, problem.N - (tc - 1) * self.Bc, tr, tc)
+
+    def dealt_blocks(self, problem: AttentionProblem) -> int:
+        """Blocks of one head that the core split deals out: query blocks forward, key blocks backward."""
+        tiling = self.tiling(problem)
+        return tiling.Tc if problem.op == "flash_attention_grad" else tiling.Tr
 
     def check_lengths(self, problem: AttentionProblem) -> None:
         """Raises PlanError when a block is taller than the padded sequence it tiles."""

@@ -74,6 +74,7 @@ class Result:
             "time_us": best and best.timing.time_us,
             "kind": best and best.timing.kind,
             "clock": best and best.timing.clock,
+            "stays_best": best and best.timing.stays_best,
             "error": best and best.error,
             "default_time_us": time_us(self.default),
             "speedup_over_default": best and best.speedup_over_default,

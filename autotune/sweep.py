@@ -10,7 +10,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from autotune.candidates import Check, candidates, coordinates, takes_more_room
@@ -50,11 +50,18 @@ class Effort:
     seed: int = 0
 
 
+Confidence = Callable[[AttentionProblem, Sequence[TilingPlan]], float | None]
+"""How often the first of some plans stays the fastest of them, from 0 to 1; None where nobody can say."""
+
+FINALISTS = 4
+"""Plans, the best one included, whose order is looked at again."""
+
+
 @dataclass(frozen=True)
 class Sweep:
     """One sweep with everything it needs. name: identifies it in what it records. clock: seconds.
 
-    strategies: those that propose plans, none for all. check: see ``candidates``.
+    strategies: those that propose plans, none for all. check: see ``candidates``. confidence: see ``Confidence``.
     """
 
     name: str
@@ -64,6 +71,7 @@ class Sweep:
     effort: Effort
     strategies: Sequence[str] = ()
     check: Check = lambda problem, plan: None
+    confidence: Confidence = lambda problem, plans: None
     notify: Notify = lambda event: None
     clock: Callable[[], float] = time.monotonic
 
@@ -153,8 +161,15 @@ class _Tuning:
         return min(seconds - spent, spent / self._tried * (self._planned - self._done))
 
     def _best(self) -> Trial | None:
-        timed = [trial for trial in self._trials if isinstance(trial.outcome, Timed)]
-        return min(timed, key=lambda trial: time_us(trial.outcome) or math.inf, default=None)
+        return min(self._timed(), key=lambda trial: time_us(trial.outcome) or math.inf, default=None)
+
+    def _timed(self) -> list[Trial]:
+        return [trial for trial in self._trials if isinstance(trial.outcome, Timed)]
+
+    def _stays_best(self) -> float | None:
+        """The target's confidence in the best plan; not asked again where this sweep tried nothing."""
+        fastest = sorted(self._timed(), key=lambda trial: time_us(trial.outcome) or math.inf)[:FINALISTS]
+        return self._sweep.confidence(self._problem, [trial.plan for trial in fastest]) if self._tried else None
 
     def _default(self) -> Outcome | None:
         outcomes = (trial.outcome for trial in self._trials if trial.plan.key == self._candidates.default)
@@ -170,7 +185,7 @@ class _Tuning:
             target=best.target,
             fingerprint=best.fingerprint,
             plan=best.plan,
-            timing=best.outcome.timing,
+            timing=replace(best.outcome.timing, stays_best=self._stays_best()),
             error=best.outcome.error,
             default_time_us=time_us(self._default()),
             trials=len(self._trials),

@@ -5,6 +5,7 @@ Order is law: a candidate is timed only after it came through here.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +23,11 @@ from autotune.strategies.core_split import complete
 OUTPUT_TOLERANCE = 2e-3
 """Relative L2 distance of the whole output: 4 times the rounding of fp16, which is 2**-11."""
 ROW_TOLERANCE = 1e-2
-"""Distance of one query row over the root mean square of all rows' lengths: one wrong row hides in the whole output."""
+"""Distance of one row over the root mean square of all rows' lengths: one wrong row hides in the whole output."""
+GRADIENT_TOLERANCE = 4e-3
+"""Relative L2 distance of a whole gradient."""
+LEAST_GRADIENT = 0.05
+"""Share of the output's gradient, over sqrt(head_dim), that a gradient counts as at least."""
 LSE_TOLERANCE = 2e-2
 """Absolute distance of a row's log-sum-exp: 2.5 steps of fp16 from 8 to 16, where a kernel may round it to fp16."""
 HEADS = 2
@@ -77,17 +82,23 @@ def reduced(problem: AttentionProblem, plan: TilingPlan) -> AttentionProblem:
 
 
 def reduced_plan(plan: TilingPlan, small: AttentionProblem, hardware: Hardware) -> TilingPlan:
-    """The same blocks and rule on so few cores that one computes several row blocks, as it does in the real problem."""
-    row_blocks = small.heads_total * plan.tiling(small).Tr
-    cores = max(1, min(plan.core_split.block_num, row_blocks // 2))
+    """The same blocks and rule on so few cores that one computes several blocks, as it does in the real problem."""
+    blocks = small.heads_total * plan.dealt_blocks(small)
+    cores = max(1, min(plan.core_split.block_num, blocks // 2))
     return complete(plan, small, replace(hardware, cores=cores))
 
 
 def _judge(target: Target, problem: AttentionProblem, plan: TilingPlan) -> float | WrongAnswer:
-    inputs = _inputs(problem)
-    outputs = target.compile(problem, plan).run(inputs)
-    o, lse = reference.forward(inputs["q"], inputs["k"], inputs["v"], problem, inputs.get("attn_mask"))
+    kernel, inputs = target.compile(problem, plan), _inputs(problem)
+    q, k, v, attn_mask = inputs["q"], inputs["k"], inputs["v"], inputs.get("attn_mask")
+    o, lse = reference.forward(q, k, v, problem, attn_mask)
     try:
+        if problem.op == "flash_attention_grad":
+            do = _do(problem)
+            known: dict[str, Array] = {"o": o.astype(np.float16), "lse": lse.astype(np.float32), "do": do}
+            exact = dict(zip(("dq", "dk", "dv"), reference.gradients(q, k, v, do, problem, attn_mask)))
+            return _compare_gradients(kernel.run({**inputs, **known}), exact, do.astype(np.float64))
+        outputs = kernel.run(inputs)
         return _compare(outputs["o"].astype(np.float64), o, outputs["lse"].astype(np.float64), lse)
     except WrongAnswer as error:
         return error
@@ -108,24 +119,55 @@ def _inputs(problem: AttentionProblem) -> dict[str, Array]:
     return inputs
 
 
+def _do(problem: AttentionProblem) -> Array:
+    """The output's gradient: normal numbers, always the same."""
+    batch, heads, nq, _, head_dim = problem.shape
+    return np.random.default_rng(1).standard_normal((batch, heads, nq, head_dim)).astype(np.float16)
+
+
 def _compare(o: Array, exact_o: Array, lse: Array, exact_lse: Array) -> float:
-    for name, given in (("output", o), ("log-sum-exp", lse)):
-        if not np.isfinite(given).all():
-            raise WrongAnswer(f"the {name} has {np.count_nonzero(~np.isfinite(given))} values that are no numbers")
-    distance, length = (np.linalg.norm(rows, axis=-1) for rows in (o - exact_o, exact_o))
-    error = float(np.linalg.norm(distance) / np.linalg.norm(length))
-    _limit("the output", error, OUTPUT_TOLERANCE, distance)
-    _limit("a row of the output", float(distance.max() / np.sqrt(np.mean(length**2))), ROW_TOLERANCE, distance)
+    _finite("output", o)
+    _finite("log-sum-exp", lse)
+    error = _compare_rows("the output", o, exact_o, OUTPUT_TOLERANCE)
     lse_distance = np.abs(lse - exact_lse)
     _limit("a log-sum-exp", float(lse_distance.max()), LSE_TOLERANCE, lse_distance)
     return error
 
 
+def _compare_gradients(found: Mapping[str, Array], exact: Mapping[str, Array], do: Array) -> float:
+    """The largest of the three gradients' distances.
+
+    Where a row sees one key, dQ and dK cancel to rounding: they count as at least a share of the output's gradient.
+    """
+    for name in exact:
+        _finite(f"gradient {name}", found[name])
+    least = LEAST_GRADIENT * float(np.linalg.norm(do)) / do.shape[-1] ** 0.5
+    return max(
+        _compare_rows(f"gradient {name}", found[name].astype(np.float64), exact[name], GRADIENT_TOLERANCE, least)
+        for name in exact
+    )
+
+
+def _finite(name: str, given: Array) -> None:
+    if not np.isfinite(given).all():
+        raise WrongAnswer(f"the {name} has {np.count_nonzero(~np.isfinite(given))} values that are no numbers")
+
+
+def _compare_rows(what: str, found: Array, exact: Array, tolerance: float, least: float = 0.0) -> float:
+    """Relative L2 distance of the whole, whose length is at least ``least``; a row is held against the mean row."""
+    distance = np.linalg.norm(found - exact, axis=-1)
+    length = max(float(np.linalg.norm(exact)), least)
+    error = float(np.linalg.norm(distance)) / length
+    _limit(what, error, tolerance, distance)
+    _limit(f"a row of {what}", float(distance.max()) * distance.size**0.5 / length, ROW_TOLERANCE, distance)
+    return error
+
+
 def _limit(what: str, found: float, allowed: float, by_row: Array) -> None:
-    """by_row: (batch, heads, Nq), to say where it is worst."""
+    """by_row: (batch, heads, rows), to say where it is worst."""
     if found > allowed:
         batch, head, row = np.unravel_index(int(by_row.argmax()), by_row.shape)
         raise WrongAnswer(
             f"{what} is {found:.1e} from float64, at most {allowed:.0e} is right; worst in batch {batch}, head {head}, "
-            f"query row {row} of the small problem"
+            f"row {row} of the small problem"
         )

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from autotune.kernels.davinci import soc
 from autotune.kernels.davinci.conditions import Conditions
+from autotune.kernels.davinci.costs import DEFAULT, Profile
 from autotune.kernels.davinci.language import Tik
 from autotune.kernels.davinci.memory import GM, L0A, L0B, L0C, L1
 from autotune.kernels.davinci.timing import Estimate, estimate
@@ -22,6 +24,8 @@ DEPTH, L1_DEPTH = 64, 256
 """Columns of A that one mmad takes, and that one move to L1 takes."""
 SIDES = (16, 32, 64, 128, 256)
 """Rows and columns of a tile of C."""
+LARGEST = 6
+"""Tiles that are tried for each number of cores."""
 
 
 @dataclass(frozen=True)
@@ -86,18 +90,24 @@ def _divisors(number: int) -> list[int]:
     return [part for part in range(1, min(number, 32) + 1) if number % part == 0]
 
 
-def best(product: Product, chip: str) -> tuple[Estimate, Tiling]:
-    """The fastest tiling by the emulated time, with tensors in L2 as when a tuner repeats a launch."""
-    found = []
-    for tiling in tilings(product, soc.get(chip)):
-        found.append((estimate(kernel(product, tiling, chip), conditions=Conditions(warm=True)), tiling))
-    return min(found, key=lambda item: item[0].time_us)
+def best(product: Product, chip: str, profile: Profile = DEFAULT) -> tuple[Estimate, Tiling]:
+    """The fastest tiling by the emulated time, with tensors in L2 as when a tuner repeats a launch.
+
+    Of the tilings that use the same number of cores, only those with the largest tiles are timed.
+    """
+    by_cores: dict[int, list[Tiling]] = {}
+    for tiling in sorted(tilings(product, soc.get(chip)), key=lambda t: -t.rows * t.columns):
+        by_cores.setdefault(prod(tiling.parts), []).append(tiling)
+    tried = [tiling for same in by_cores.values() for tiling in same[:LARGEST]]
+    warm = Conditions(warm=True)
+    times = [(estimate(kernel(product, t, chip).program, profile=profile, conditions=warm), t) for t in tried]
+    return min(times, key=lambda item: item[0].time_us)
 
 
 def kernel(product: Product, tiling: Tiling, chip: str) -> Any:
-    """The recorded program."""
+    """The recorded kernel, as its Tik container."""
     soc.use(chip)
-    tik: Any = Tik()
+    tik: Any = Tik(disable_debug=False)
     a, b, c = (
         tik.Tensor("float16", (product.batch, outer, inner, 16), GM, name)
         for name, outer, inner in (
@@ -114,7 +124,7 @@ def kernel(product: Product, tiling: Tiling, chip: str) -> Any:
         first = (core // (by_m * by_n) * own[0], core // by_n % by_m * own[1], core % by_n * own[2])
         _core(tik, product, tiling, (a, b, c), first, own)
     tik.BuildCCE("matmul", [a, b], [c])
-    return tik.program
+    return tik
 
 
 def _core(tik: Any, product: Product, tiling: Tiling, tensors: Any, first: Any, own: tuple[int, ...]) -> None:

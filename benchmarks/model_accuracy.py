@@ -1,6 +1,6 @@
 """How well emulated times agree with public measurements; docs/timing.md holds the table.
 
-python benchmarks/model_accuracy.py [--quick] [--json | --table]      exit code 1 where a bar is missed
+python benchmarks/model_accuracy.py [--quick] [--json | --table | --ranges]      exit code 1 where a bar is missed
 
 No number here is fitted by shape: the model's constants are those of kernels/davinci/constants.py and soc.py. Times are
 emulated, so that two runs agree to the last digit and no two machines differ.
@@ -12,22 +12,27 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, log
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-import micro_kernels
-import published_timings as published
-from matmul_910b import Product, best
+sys.path.append(str(Path(__file__).parents[1]))
 
 from autotune.kernels.davinci import costs, soc
 from autotune.kernels.davinci.conditions import Conditions
+from autotune.kernels.davinci.constants import CONSTANTS, DIFFERENCES, constants
 from autotune.kernels.davinci.timing import estimate
+from benchmarks import micro_kernels
+from benchmarks import published_timings as published
+from benchmarks.matmul_910b import Product, best
 
 TURNS = 2000
+CHIP = "Ascend910B2"
+"""Where the products were measured."""
+CHIPS = {"dav-m100": "310", "dav-m200": "310P, 610", "dav-c220": "910B1 to B4"}
+L2_READ = (76, 152)
+"""Bytes per cycle of one core: between the least of davinci_timing.md 5.2 and what moves alone reach (2.5)."""
 WITHIN = 1.45
 """The factor that most products must be within."""
 
@@ -51,16 +56,21 @@ class Row:
 
 def main() -> int:
     """The script."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "--quick", action="store_true", help="every third product, and the first and last move of a curve"
     )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="one JSON object on standard output")
     form.add_argument("--table", action="store_true", help="Markdown, as in docs/timing.md")
+    form.add_argument("--ranges", action="store_true", help="products only, each constant at both ends of its range")
     options = parser.parse_args()
+    if options.ranges:
+        print("\n".join(ranges(options.quick)))
+        return 0
     rows = [*peaks(), *tik_products(), *moves(options.quick), *products(options.quick)]
-    report = {"model": costs.version(), "bars": bars(rows), "rows": [{**vars(row), "ratio": row.ratio} for row in rows]}
+    report: dict[str, Any] = {"model": costs.version(), "bars": bars(rows)}
+    report["rows"] = [{**vars(row), "ratio": row.ratio} for row in rows]
     if options.json:
         print(json.dumps(report, indent=2))
     else:
@@ -103,16 +113,37 @@ def moves(quick: bool) -> list[Row]:
     return found
 
 
-def products(quick: bool) -> list[Row]:
+def products(quick: bool, profile: costs.Profile = costs.DEFAULT) -> list[Row]:
     """Products on a 910B2, each with the tiling that the emulator finds best, as the measured ones were tuned."""
     found = []
     for group, known in (("attention", published.ATTENTION_PRODUCTS), ("plain", published.PRODUCTS)):
         for shape in list(known)[:: 3 if quick else 1]:
-            time_us = best(Product(*shape), "Ascend910B2")[0].time_us
+            time_us = best(Product(*shape), CHIP, profile)[0].time_us
             batch, *sizes = shape
             name = f"{batch} x " * (batch > 1) + "x".join(map(str, sizes))
             found.append(Row(f"product, {group}", name, known[shape], time_us, "us"))
     return found
+
+
+def ranges(quick: bool) -> list[str]:
+    """Markdown: the products' bars, one number at a time at the ends of its range; what changes little is left out."""
+    lines = ["| number | from | to | geometric mean | within 1.45 |", "|---|---|---|---|---|"]
+    chip = soc.get(CHIP)
+    numbers = {name: c for name, c in constants(chip.arch).items() if c.low is not None}
+    profiles = {
+        name: [costs.Profile(name, {name: value}) for value in (c.low, c.high) if value is not None]
+        for name, c in numbers.items()
+    }
+    spans = {name: (c.low, c.high) for name, c in numbers.items()}
+    spans["l2_read"] = L2_READ
+    profiles["l2_read"] = [costs.Profile("l2_read", rates=replace(chip.rates, l2_read=rate)) for rate in L2_READ]
+    usual = mean([row.ratio for row in products(quick)])
+    for name, ends in profiles.items():
+        ratios = [[row.ratio for row in products(quick, profile)] for profile in ends]
+        if max(abs(mean(values) - usual) for values in ratios) > 0.005:
+            means, shares = (" to ".join(f"{of(values):.2f}" for values in ratios) for of in (mean, _share))
+            lines.append(f"| {name} | {spans[name][0]} | {spans[name][1]} | {means} | {shares} |")
+    return lines
 
 
 def bars(rows: Sequence[Row]) -> dict[str, dict[str, Any]]:
@@ -149,6 +180,19 @@ def groups(rows: Sequence[Row]) -> dict[str, list[Row]]:
     return found
 
 
+def numbers() -> list[str]:
+    """Markdown: every number of the model, for the 910A and where another chip differs."""
+    lines = ["| number | chips | value | range | unit | confidence | source |", "|---|---|---|---|---|---|---|"]
+    tables = {"910A": CONSTANTS, **{CHIPS[arch]: own for arch, own in DIFFERENCES.items()}}
+    for name in CONSTANTS:
+        for chips, known in tables.items():
+            if name in known:
+                c = known[name]
+                span = "" if c.low is None else f"{c.low} to {c.high}"
+                lines.append(f"| {name} | {chips} | {c.value} | {span} | {c.unit} | {c.confidence} | {c.source} |")
+    return lines
+
+
 def text(rows: Sequence[Row], report: dict[str, Any]) -> list[str]:
     """The report for a reader."""
     lines = [report["model"]]
@@ -161,8 +205,15 @@ def text(rows: Sequence[Row], report: dict[str, Any]) -> list[str]:
 
 
 def table(rows: Sequence[Row], report: dict[str, Any]) -> list[str]:
-    """The same as Markdown."""
-    lines = [f"Model `{report['model']}`.", "", "| bar | value | must be | |", "|---|---|---|---|"]
+    """The same as Markdown, after the numbers of the model."""
+    lines = [
+        *numbers(),
+        "",
+        f"Model when this was run: `{report['model']}`.",
+        "",
+        "| bar | value | must be | |",
+        "|---|---|---|---|",
+    ]
     for name, bar in report["bars"].items():
         lines.append(
             f"| {name.replace('_', ' ')} | {bar['value']:.3f} | {bar['bar']} | {'met' if bar['ok'] else 'missed'} |"

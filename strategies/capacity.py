@@ -38,16 +38,21 @@ class CapacityTiling(TilingStrategy):
     def plans(cls, problem: AttentionProblem, hardware: Hardware) -> Iterable[TilingPlan]:
         blocks = sorted(_largest(problem, hardware), key=lambda block: (-block[0] * block[1], -block[0]))
         for Br, Bc in blocks[:MOST_BLOCKS]:
-            for rule in distinct_rules(problem, Br, Bc):
-                split = CoreSplit(rule, block_num(problem, Br, hardware))
+            for rule in distinct_rules(problem, Br, Bc, hardware):
+                split = CoreSplit(rule, block_num(problem, Br, Bc, hardware))
                 yield TilingPlan(Br, Bc, split, strategy=cls.strategy_name())
+
+
+def largest_key_block(problem: AttentionProblem, Br: int, hardware: Hardware) -> int:
+    """The largest Bc that divides the padded N and leaves room for blocks of Br query rows; 0 where there is none."""
+    return max((Bc for Bc in _whole_blocks(problem.N) if _has_room(problem, Br, Bc, hardware)), default=0)
 
 
 def _largest(problem: AttentionProblem, hardware: Hardware) -> Iterator[Tuple[int, int]]:
     for Br in _whole_blocks(problem.Nq):
-        fitting = [Bc for Bc in _whole_blocks(problem.N) if _has_room(problem, Br, Bc, hardware)]
-        if fitting:
-            yield Br, max(fitting)
+        Bc = largest_key_block(problem, Br, hardware)
+        if Bc:
+            yield Br, Bc
 
 
 def _whole_blocks(length: int) -> List[int]:

@@ -1,95 +1,102 @@
-"""Core splits: named rules that deal the row blocks of all heads to the cores.
+"""Core splits: named rules that deal the row blocks of all heads to the cores; in the backward op, the key blocks.
 
-Row blocks are numbered head by head; every rule gives each core a contiguous run of them, so that a core reads one
-head's keys again and again rather than many heads' once. All heads are alike, so a rule works on one head's counts
-and on arithmetic, never on a list of all row blocks. Standard library only, Python 3.8 syntax.
+Row blocks are numbered head by head. ``even``, ``balanced`` and ``head_major`` give each core one contiguous run of
+them, so that a core reads one head's keys again and again rather than many heads' once; ``causal`` and
+``longest_first`` give it a few. Standard library only, Python 3.8 syntax.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from dataclasses import dataclass, replace
-from functools import cached_property
-from itertools import accumulate
-from typing import Callable, Dict, List, Sequence, Tuple
+from dataclasses import replace
+from heapq import heapify, heapreplace
+from typing import Callable, Dict, Iterable, Iterator, List, Sequence, Tuple
 
 from autotune.errors import UnknownName
 from autotune.hardware import Hardware
 from autotune.plan import CoreSplit, TilingPlan, ceil_div
 from autotune.problem import AttentionProblem
+from autotune.strategies.row_blocks import RowBlocks, count_of, row_blocks
 
-WINDOW_BLOCK = 128
-"""Tokens in a block of ``block_window``, whatever the tiling."""
+Runs = List[Tuple[int, int]]
+"""A core's row blocks as (start, end), counted through all heads, in rising order."""
 
-
-@dataclass(frozen=True)
-class RowBlocks:
-    """The row blocks of all heads. loads: key blocks that each row block of one head has to visit."""
-
-    heads: int
-    loads: Tuple[int, ...]
-
-    @property
-    def count(self) -> int:
-        """Row blocks of all heads, B*H*Tr."""
-        return self.heads * len(self.loads)
-
-    @cached_property
-    def prefix(self) -> Tuple[int, ...]:
-        """Running sums of one head's loads, beginning with 0."""
-        return (0, *accumulate(self.loads))
-
-    def load_before(self, position: int) -> int:
-        """Key blocks visited by all row blocks before ``position``."""
-        head, row_block = divmod(position, len(self.loads))
-        return head * self.prefix[-1] + self.prefix[row_block]
-
-    def reach(self, start: int, limit: int) -> int:
-        """The furthest end such that the row blocks from ``start`` up to it load at most ``limit``."""
-        head, rest = divmod(self.load_before(start) + limit, self.prefix[-1])
-        return min(self.count, head * len(self.loads) + bisect_right(self.prefix, rest) - 1)
+PIECES = 8
+"""Runs for each core that ``longest_first`` deals, about: every run is a branch of the kernel's program."""
+WORTHWHILE = 0.02
+"""Share of the busiest core's key blocks that a rule has to save to be tried; less is noise."""
 
 
-def row_blocks(problem: AttentionProblem, Br: int, Bc: int) -> RowBlocks:
-    """The row blocks of a problem cut into blocks of Br query rows and Bc keys, counted exactly in tokens."""
-    return RowBlocks(problem.heads_total, tuple(_load(problem, Br, Bc, i) for i in range(ceil_div(problem.Nq, Br))))
+def even(blocks: RowBlocks, cores: int) -> List[Runs]:
+    """As many row blocks for one core as for another, give or take one."""
+    return _contiguous(_even_ends(blocks, cores))
 
 
-def even(blocks: RowBlocks, cores: int) -> List[int]:
-    """Where each core's run ends: as many row blocks for one core as for another, give or take one."""
-    return [blocks.count * core // cores for core in range(1, cores + 1)]
+def balanced(blocks: RowBlocks, cores: int) -> List[Runs]:
+    """The busiest core has as few key blocks as any contiguous split can give it; ``even`` where that is as good."""
+    return _contiguous(_balanced_ends(blocks, cores))
 
 
-def balanced(blocks: RowBlocks, cores: int) -> List[int]:
-    """Where each core's run ends: the busiest core has as few key blocks as any contiguous split can give it.
+def causal(blocks: RowBlocks, cores: int) -> List[Runs]:
+    """Row blocks in pairs, a head's first with its last, so that every pair has the same part of a causal triangle.
 
-    The least load is found by bisection, a greedy walk telling whether a load suffices. Where ``even`` is as good,
-    the result is that of ``even``.
+    The pairs are dealt as ``balanced`` deals row blocks; where there are fewer pairs than cores, it is ``balanced``.
     """
-    ends = even(blocks, cores)
-    heaviest = max(blocks.loads)
-    least = max(heaviest, ceil_div(blocks.load_before(blocks.count), cores))
-    enough = min(busiest(blocks, ends), least + heaviest)
-    if busiest(blocks, ends) == least:
-        return ends
-    while least < enough:
-        limit = (least + enough) // 2
-        least, enough = (least, limit) if _walk(blocks, cores, limit)[-1] == blocks.count else (limit + 1, enough)
-    return ends if busiest(blocks, ends) == enough else _walk(blocks, cores, enough)
+    pairs = blocks.folded()
+    if pairs.count < cores:
+        return balanced(blocks, cores)
+    return [_joined(_unfolded(run, blocks)) for [run] in balanced(pairs, cores)]
 
 
-RULES: Dict[str, Callable[[RowBlocks, int], List[int]]] = {"even": even, "balanced": balanced}
+def head_major(blocks: RowBlocks, cores: int) -> List[Runs]:
+    """No core crosses from one head to another that it does not own wholly.
+
+    Where there are fewer heads than cores, each head has cores of its own, among which it is ``balanced``; otherwise
+    each core has whole heads, as many as another, give or take one.
+    """
+    height = len(blocks.loads)
+    if blocks.heads >= cores:
+        return _contiguous([height * (blocks.heads * core // cores) for core in range(1, cores + 1)])
+    one = RowBlocks(1, blocks.loads)
+    shares = [cores * (head + 1) // blocks.heads - cores * head // blocks.heads for head in range(blocks.heads)]
+    ends = {share: _balanced_ends(one, share) for share in set(shares)}
+    return _contiguous([height * head + end for head, share in enumerate(shares) for end in ends[share]])
 
 
-def busiest(blocks: RowBlocks, ends: Sequence[int]) -> int:
+def longest_first(blocks: RowBlocks, cores: int) -> List[Runs]:
+    """Whole heads evenly; the heads left over in pieces, the longest first, each to the core with least to do so far.
+
+    The list schedule of Graham (1969).
+    """
+    height, whole = len(blocks.loads), blocks.heads // cores
+    runs: List[Runs] = [[(core * whole * height, (core + 1) * whole * height)] * (whole > 0) for core in range(cores)]
+    pieces = list(_pieces(blocks, whole * cores, cores))
+    pieces.sort(key=lambda run: _load(blocks, run), reverse=True)
+    waiting = [(0, 0, core) for core in range(cores)]
+    heapify(waiting)
+    for piece in pieces:
+        load, count, core = waiting[0]
+        runs[core].append(piece)
+        heapreplace(waiting, (load + _load(blocks, piece), count + 1, core))
+    return [_joined(sorted(own)) for own in runs]
+
+
+RULES: Dict[str, Callable[[RowBlocks, int], List[Runs]]] = {
+    "even": even,
+    "balanced": balanced,
+    "causal": causal,
+    "longest_first": longest_first,
+    "head_major": head_major,
+}
+
+
+def busiest(blocks: RowBlocks, shares: Iterable[Runs]) -> int:
     """Key blocks that the busiest core has to visit."""
-    sums = [blocks.load_before(end) for end in ends]
-    return max(after - before for before, after in zip([0, *sums], sums))
+    return max(sum(_load(blocks, run) for run in runs) for runs in shares)
 
 
-def block_num(problem: AttentionProblem, Br: int, hardware: Hardware) -> int:
-    """Cores that get work: all of them, or one for each row block where those are fewer."""
-    return min(hardware.cores, problem.heads_total * ceil_div(problem.Nq, Br))
+def block_num(problem: AttentionProblem, Br: int, Bc: int, hardware: Hardware) -> int:
+    """Cores that get work: all of them, or one for each row block (backward: key block) where those are fewer."""
+    return min(hardware.cores, count_of(problem, Br, Bc))
 
 
 def complete(plan: TilingPlan, problem: AttentionProblem, hardware: Hardware) -> TilingPlan:
@@ -98,56 +105,61 @@ def complete(plan: TilingPlan, problem: AttentionProblem, hardware: Hardware) ->
     if rule not in RULES:
         raise UnknownName(f"no core split {rule!r}; known: {', '.join(sorted(RULES))}", field="core_split")
     blocks = row_blocks(problem, plan.Br, plan.Bc)
-    cores = block_num(problem, plan.Br, hardware)
-    ends = RULES[rule](blocks, cores)
-    work = tuple(_runs(start, end, len(blocks.loads)) for start, end in zip([0, *ends], ends))
+    cores = block_num(problem, plan.Br, plan.Bc, hardware)
+    work = tuple(
+        tuple(piece for run in runs for piece in _by_head(run, len(blocks.loads)))
+        for runs in RULES[rule](blocks, cores)
+    )
     return replace(plan, core_split=CoreSplit(rule, cores, work))
 
 
-def distinct_rules(problem: AttentionProblem, Br: int, Bc: int) -> Tuple[str, ...]:
-    """The rules that can differ on this problem: only ``even`` where all row blocks visit equally many key blocks."""
-    return ("even",) if _uniform(problem, Br, Bc) else ("even", "balanced")
+def distinct_rules(problem: AttentionProblem, Br: int, Bc: int, hardware: Hardware) -> Tuple[str, ...]:
+    """The rules worth a trial: ``even``, and the first that no later one beats, if it is better than ``even``.
 
-
-def _visible(problem: AttentionProblem, row: int) -> Tuple[int, int]:
-    """First and last key that a query row sees; first > last where it sees none. Both grow with the row.
-
-    Full and shared masks are data, so their rows count as seeing every key.
+    Better is less for the busiest core to do. Never ``head_major``: no kernel of ours is slower where a core crosses
+    from one head to the next.
     """
-    first, last = 0, problem.N - 1
-    if problem.attn_mask == "causal":
-        last = min(last, row)
-    if problem.window:
-        first, last = max(first, row - problem.window[0]), min(last, row + problem.window[1])
-    if problem.block_window:
-        block = row // WINDOW_BLOCK
-        first = max(first, (block - problem.block_window[0]) * WINDOW_BLOCK)
-        last = min(last, (block + problem.block_window[1] + 1) * WINDOW_BLOCK - 1)
-    return first, last
+    blocks, cores = row_blocks(problem, Br, Bc), block_num(problem, Br, Bc, hardware)
+    best, load, enough = "even", busiest(blocks, even(blocks, cores)), (1 + WORTHWHILE) * blocks.least(cores)
+    for rule in ("balanced", "causal", "longest_first"):
+        if load <= enough:
+            break
+        lower = busiest(blocks, RULES[rule](blocks, cores))
+        if lower < (1 - WORTHWHILE) * load:
+            best, load = rule, lower
+    return ("even",) if best == "even" else ("even", best)
 
 
-def _load(problem: AttentionProblem, Br: int, Bc: int, row_block: int) -> int:
-    """Key blocks with a key that some row of the row block sees.
-
-    A row before N sees at least the key of its own number, so the keys seen by neighbouring rows join up, and the
-    first row's first key and the last row's last key bound them all.
-    """
-    first, last = _visible(problem, row_block * Br)
-    if first > last:
-        return 0
-    last = _visible(problem, min(problem.Nq, (row_block + 1) * Br) - 1)[1]
-    return last // Bc - first // Bc + 1
+def public_rule(problem: AttentionProblem, Br: int, Bc: int, hardware: Hardware) -> str:
+    """The split by key blocks that the public kernels use: ``balanced``, called ``even`` where it is the same."""
+    blocks, cores = row_blocks(problem, Br, Bc), block_num(problem, Br, Bc, hardware)
+    ends = _even_ends(blocks, cores)
+    return "even" if _balanced_ends(blocks, cores) == ends else "balanced"
 
 
-def _uniform(problem: AttentionProblem, Br: int, Bc: int) -> bool:
-    last_row_block = ceil_div(problem.Nq, Br) - 1
-    if (
-        _visible(problem, last_row_block * Br)[0] == 0
-        and _visible(problem, min(Br, problem.Nq) - 1)[1] == problem.N - 1
-    ):
-        return True
-    load = _load(problem, Br, Bc, 0)
-    return all(_load(problem, Br, Bc, row_block) == load for row_block in range(1, last_row_block + 1))
+def _load(blocks: RowBlocks, run: Tuple[int, int]) -> int:
+    return blocks.load_before(run[1]) - blocks.load_before(run[0])
+
+
+def _contiguous(ends: Sequence[int]) -> List[Runs]:
+    return [[run] for run in zip([0, *ends], ends)]
+
+
+def _even_ends(blocks: RowBlocks, cores: int) -> List[int]:
+    return [blocks.count * core // cores for core in range(1, cores + 1)]
+
+
+def _balanced_ends(blocks: RowBlocks, cores: int) -> List[int]:
+    """The least load is found by bisection, a greedy walk telling whether a load suffices."""
+    ends = _even_ends(blocks, cores)
+    load, least, heaviest = busiest(blocks, _contiguous(ends)), blocks.least(cores), max(blocks.loads)
+    if load == least:
+        return ends
+    enough = min(load, least + heaviest)
+    while least < enough:
+        limit = (least + enough) // 2
+        least, enough = (least, limit) if _walk(blocks, cores, limit)[-1] == blocks.count else (limit + 1, enough)
+    return ends if load == enough else _walk(blocks, cores, enough)
 
 
 def _walk(blocks: RowBlocks, cores: int, limit: int) -> List[int]:
@@ -158,7 +170,38 @@ def _walk(blocks: RowBlocks, cores: int, limit: int) -> List[int]:
     return ends[1:]
 
 
-def _runs(start: int, end: int, per_head: int) -> Tuple[Tuple[int, int, int], ...]:
-    """The row blocks from ``start`` to ``end`` as (batch*head, first q block, end q block)."""
-    heads = range(start // per_head, ceil_div(end, per_head))
-    return tuple((h, max(start - h * per_head, 0), min(end - h * per_head, per_head)) for h in heads)
+def _unfolded(run: Tuple[int, int], blocks: RowBlocks) -> Iterator[Tuple[int, int]]:
+    """The row blocks of a run of pairs."""
+    height = len(blocks.loads)
+    half = ceil_div(height, 2)
+    for head, first, end in _by_head(run, half):
+        start = head * height
+        if end < half:
+            yield start + first, start + end
+        yield start + (height - end if end < half else first), start + height - first
+
+
+def _pieces(blocks: RowBlocks, first_head: int, cores: int) -> Iterator[Tuple[int, int]]:
+    """The row blocks of the heads from ``first_head`` in runs of equal height, about PIECES for each core."""
+    height = len(blocks.loads)
+    size = ceil_div((blocks.heads - first_head) * height, PIECES * cores)
+    for start in range(first_head * height, blocks.count, height):
+        for piece in range(start, start + height, size):
+            yield piece, min(piece + size, start + height)
+
+
+def _joined(runs: Iterable[Tuple[int, int]]) -> Runs:
+    """Runs in rising order, neighbours made one."""
+    found: Runs = []
+    for start, end in runs:
+        if found and found[-1][1] == start:
+            start = found.pop()[0]
+        found.append((start, end))
+    return found
+
+
+def _by_head(run: Tuple[int, int], height: int) -> Iterator[Tuple[int, int, int]]:
+    """A run as (batch*head, first q block, end q block), ``height`` to each head."""
+    start, end = run
+    for head in range(start // height, ceil_div(end, height)):
+        yield head, max(start - head * height, 0), min(end - head * height, height)

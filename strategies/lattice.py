@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import product
-from typing import Iterable, Iterator, Tuple
+from itertools import chain, product
+from typing import Iterable, Iterator, List, Tuple
 
 from autotune.hardware import Hardware
-from autotune.plan import TILE, CoreSplit, TilingPlan, pad
+from autotune.plan import EXPONENTIALS, TILE, CoreSplit, TilingPlan, pad
 from autotune.problem import AttentionProblem
 from autotune.strategies import limits
 from autotune.strategies.core_split import block_num, distinct_rules
@@ -16,12 +16,16 @@ PUBLIC_CHIP = Hardware("Ascend910A", 32, 1000, 262144, 1048576, 65536, 65536, 26
 """The chip of the public kernels, whose interface says nothing of the chip (davinci_timing.md 1.1)."""
 
 
-class LatticeTiling(TilingStrategy):
-    """Every (Br, Bc) on the 16-grid that fits UB, L1 and L0, with each core split and K/V buffering.
+SLICES = (0, 64)
+"""Slice heights tried where they divide Br: 64 rows fill long instructions and leave room in UB for many keys."""
 
-    The cube multiplies 16 x 16 x 16 tiles, so a block side that is no multiple of 16 only wastes its last tile.
-    Order: largest block first (by Br*Bc, then by Br), since a large block reads the keys less often; then the core
-    splits that differ, then one K/V buffer before two.
+
+class LatticeTiling(TilingStrategy):
+    """Every (Br, Bc) of a grid that fits UB, L1 and L0, with each core split and each knob of the kernel.
+
+    The cube multiplies 16 x 16 x 16 tiles, so sides are multiples of 16; the grid is finest where a step is a large
+    part of the block. Order: largest block first (by Br*Bc, then by Br), since a large block reads the keys less
+    often; then the core splits that differ, slice heights, the fp32 exponential before fp16, one K/V buffer before two.
     """
 
     role = SPACE
@@ -37,19 +41,28 @@ class LatticeTiling(TilingStrategy):
 
     @classmethod
     def plans(cls, problem: AttentionProblem, hardware: Hardware) -> Iterable[TilingPlan]:
+        forward = problem.op == "flash_attention"
+        half = forward and problem.attn_mask in ("none", "causal") and not problem.high_precision
         for Br, Bc in sorted(blocks(problem, hardware), key=lambda block: (-block[0] * block[1], -block[0])):
-            cores = block_num(problem, Br, hardware)
-            for rule, double_buffer in product(distinct_rules(problem, Br, Bc), (False, True)):
-                if not limits.broken(problem, Br, Bc, hardware, double_buffer):
-                    yield TilingPlan(Br, Bc, CoreSplit(rule, cores), double_buffer, cls.strategy_name())
+            cores = block_num(problem, Br, Bc, hardware)
+            slices = [rows for rows in (SLICES if forward else (0,)) if rows < Br and not Br % (rows or Br)]
+            rules = distinct_rules(problem, Br, Bc, hardware)
+            exps = EXPONENTIALS if half else ("float32",)
+            for rule, rows, exp, double in product(rules, slices, exps, (False, True)):
+                if not limits.broken(problem, Br, Bc, hardware, double, rows):
+                    split = CoreSplit(rule, cores)
+                    yield TilingPlan(Br, Bc, split, double, cls.strategy_name(), slice_rows=rows, exp=exp)
 
 
 def blocks(problem: AttentionProblem, hardware: Hardware) -> Iterator[Tuple[int, int]]:
-    """The (Br, Bc) that keep every limit with one K/V buffer; needs grow with both sides, so a row ends at a break."""
-    for Br in range(TILE, pad(problem.Nq) + 1, TILE):
-        for Bc in range(TILE, pad(problem.N) + 1, TILE):
-            if limits.broken(problem, Br, Bc, hardware):
-                break
-            yield Br, Bc
-        if limits.broken(problem, Br, TILE, hardware):
-            return
+    """The (Br, Bc) of the grid that keep every limit with one K/V buffer and one of the slice heights."""
+    for Br in sides(problem.Nq):
+        for Bc in sides(problem.N):
+            if any(not limits.broken(problem, Br, Bc, hardware, slice_rows=rows) for rows in SLICES if rows < Br):
+                yield Br, Bc
+
+
+def sides(length: int) -> List[int]:
+    """Heights of a block: multiples of 16 up to 64, of 32 up to 256, of 64 up to 1024, and the whole padded length."""
+    grid = chain(range(TILE, 65, TILE), range(96, 257, 2 * TILE), range(320, 1025, 4 * TILE))
+    return sorted({height for height in grid if height <= pad(length)} | {pad(length)})

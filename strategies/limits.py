@@ -20,9 +20,10 @@ FP16, FP32 = 2, 4
 
 
 class Block(NamedTuple):
-    """Rows of a block, padded head dimension, and how many K/V buffers there are."""
+    """Rows of a block and of its slices, padded head dimension, and how many K/V buffers there are."""
 
     Br: int
+    slice_rows: int
     Bc: int
     head_dim: int
     buffers: int
@@ -40,14 +41,14 @@ class BrokenLimit(NamedTuple):
 
 
 def ub_bytes(block: Block) -> int:
-    """S in fp16 for the whole block, one 16-key slice of it in fp32, running maximum and sum of each row in fp32."""
-    return FP16 * block.Br * block.Bc + FP32 * TILE * block.Br + 2 * FP32 * block.Br
+    """S of a slice in fp16, O of the block with 16 columns for the row sums in fp32, running maximum of each row."""
+    return FP16 * block.slice_rows * block.Bc + FP32 * block.Br * (block.head_dim + TILE + 1)
 
 
 def l1_bytes(block: Block) -> int:
-    """Q, P, and K and V in each of their buffers, all fp16."""
-    operands = block.Br * block.head_dim + block.Br * block.Bc + 2 * block.buffers * block.Bc * block.head_dim
-    return FP16 * operands
+    """Q, P of a slice, and K and V in each of their buffers, all fp16."""
+    operands = block.Br * block.head_dim + block.slice_rows * block.Bc
+    return FP16 * (operands + 2 * block.buffers * block.Bc * block.head_dim)
 
 
 def l0_operand_bytes(block: Block) -> int:
@@ -56,8 +57,8 @@ def l0_operand_bytes(block: Block) -> int:
 
 
 def l0c_bytes(block: Block) -> int:
-    """One strip of S, Br rows by 16 keys, in fp32."""
-    return FP32 * TILE * block.Br
+    """One strip of S, a slice by 16 keys, and O of the slice with its row sums, in fp32."""
+    return FP32 * block.slice_rows * (TILE + block.head_dim + TILE)
 
 
 LIMITS: Tuple[Tuple[str, str, Callable[[Block], int]], ...] = (
@@ -71,9 +72,12 @@ LIMITS: Tuple[Tuple[str, str, Callable[[Block], int]], ...] = (
 
 
 def broken(
-    problem: AttentionProblem, Br: int, Bc: int, hardware: Hardware, double_buffer: bool = False
+    problem: AttentionProblem, Br: int, Bc: int, hardware: Hardware, double_buffer: bool = False, slice_rows: int = 0
 ) -> Tuple[BrokenLimit, ...]:
-    """The limits that blocks of Br x Bc break, none where they may fit. A memory of size 0 sets no limit."""
-    block = Block(Br, Bc, pad(problem.head_dim), 2 if double_buffer else 1)
+    """The limits that blocks of Br x Bc break, none where they may fit. A memory of size 0 sets no limit.
+
+    slice_rows: query rows that the vector unit takes at a time, 0 for all of Br.
+    """
+    block = Block(Br, slice_rows or Br, Bc, pad(problem.head_dim), 2 if double_buffer else 1)
     needs = ((memory, needed(block), getattr(hardware, size)) for memory, size, needed in LIMITS)
     return tuple(BrokenLimit(*need) for need in needs if need[2] and need[1] > need[2])

@@ -18,7 +18,7 @@ from autotune.hardware import Hardware
 from autotune.plan import CoreSplit, Tiling, TilingPlan, pad
 from autotune.problem import AttentionProblem
 from autotune.strategies import third_parties
-from autotune.strategies.core_split import block_num, distinct_rules
+from autotune.strategies.core_split import block_num, public_rule
 
 TilingPara = Tiling
 """The tuple that the public kernels read: Br last_Br Bc last_Bc Tr Tc (rows and block counts)."""
@@ -72,8 +72,8 @@ class TilingStrategy(ABC):
         """
         blocks = cls(problem.Nq, problem.N, problem.head_dim).tiling()
         Br, Bc = min(pad(blocks.Br), pad(problem.Nq)), min(pad(blocks.Bc), pad(problem.N))
-        rule = distinct_rules(problem, Br, Bc)[-1]
-        split = CoreSplit(rule, block_num(problem, Br, hardware))
+        rule = public_rule(problem, Br, Bc, hardware)
+        split = CoreSplit(rule, block_num(problem, Br, Bc, hardware))
         yield TilingPlan(Br, Bc, split, strategy=cls.strategy_name())
 
     @classmethod

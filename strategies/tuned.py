@@ -8,7 +8,7 @@ from autotune import client
 from autotune.hardware import Hardware
 from autotune.plan import CoreSplit, TilingPlan, pad
 from autotune.problem import AttentionProblem
-from autotune.strategies.core_split import RULES, block_num, distinct_rules
+from autotune.strategies.core_split import RULES, block_num, public_rule
 from autotune.strategies.registry import ON_REQUEST, TilingPara, TilingStrategy
 
 
@@ -34,6 +34,6 @@ class TunedTiling(TilingStrategy):
         served = client.best(device=hardware.name, **problem.to_json())
         Br, Bc = pad(served.Br), pad(served.Bc)
         served_rule = served.core_split.rule if served.core_split else ""
-        rule = served_rule if served_rule in RULES else distinct_rules(problem, Br, Bc)[-1]
-        split = CoreSplit(rule, block_num(problem, Br, hardware))
+        rule = served_rule if served_rule in RULES else public_rule(problem, Br, Bc, hardware)
+        split = CoreSplit(rule, block_num(problem, Br, Bc, hardware))
         yield TilingPlan(Br, Bc, split, served.double_buffer, cls.strategy_name())

@@ -1,6 +1,7 @@
 """autotune/plan.py: what is a plan, its tails and counts on a problem, its canonical key, its JSON."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,8 +15,9 @@ from autotune.problem import AttentionProblem
 blocks = st.integers(1, 64).map(lambda tiles: 16 * tiles)
 splits = st.builds(CoreSplit, st.sampled_from(["even", "balanced"]), st.integers(1, 65535))
 plans = st.builds(
-    TilingPlan, blocks, blocks, splits, double_buffer=st.booleans(), strategy=st.sampled_from(["", "sparse", "lattice"])
-)
+    TilingPlan, blocks, blocks, splits, st.booleans(), st.sampled_from(["", "sparse", "lattice"]),
+    slice_rows=st.integers(0, 8).map(lambda tiles: 16 * tiles), exp=st.sampled_from(["float32", "float16"]),
+)  # fmt: skip
 lengths = st.integers(1, 1500)
 
 
@@ -36,6 +38,8 @@ def test_the_stored_form() -> None:
         "Bc": 256,
         "core_split": {"rule": "balanced", "block_num": 32},
         "double_buffer": False,
+        "slice_rows": 0,
+        "exp": "float32",
         "strategy": "lattice",
     }
 
@@ -57,7 +61,7 @@ def test_two_plans_have_one_key_exactly_when_they_are_equal(one: TilingPlan, oth
 @given(plans)
 def test_neither_the_proposer_nor_the_worked_out_split_makes_another_plan(plan: TilingPlan) -> None:
     split = CoreSplit(plan.core_split.rule, plan.core_split.block_num, (((0, 0, 1),),))
-    other = TilingPlan(plan.Br, plan.Bc, split, plan.double_buffer, strategy="somebody else")
+    other = replace(plan, core_split=split, strategy="somebody else")
     assert other == plan
     assert other.key == plan.key
     assert len({other, plan}) == 1
@@ -117,6 +121,11 @@ def test_refuses_a_number_of_cores(block_num: Any) -> None:
         ({"Br": 16, "Bc": 16, "core_split": {"rule": 1}}, "core_split"),
         ({"Br": 16, "Bc": 16, "double_buffer": 1}, "double_buffer"),
         ({"Br": 16, "Bc": 16, "strategy": None}, "strategy"),
+        ({"Br": 16, "Bc": 16, "slice_rows": 8}, "slice_rows"),
+        ({"Br": 16, "Bc": 16, "slice_rows": -16}, "slice_rows"),
+        ({"Br": 16, "Bc": 16, "slice_rows": True}, "slice_rows"),
+        ({"Br": 16, "Bc": 16, "exp": "float64"}, "exp"),
+        ({"Br": 16, "Bc": 16, "exp": None}, "exp"),
     ],
 )
 def test_refuses_json_that_is_no_plan(value: dict[str, Any], field: str) -> None:

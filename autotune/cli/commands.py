@@ -98,6 +98,7 @@ def sweep(
             effort=effort,
             strategies=strategy or (),
             check=composition.kernel_check(target.hardware),
+            confidence=composition.confidence(target),
             notify=notify,
         ).run(problems)
     store.close()

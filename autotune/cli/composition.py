@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -12,15 +12,21 @@ from autotune.hardware import Hardware
 from autotune.kernels.davinci import profiles, soc
 from autotune.kernels.davinci.calibration import Timer, emulated
 from autotune.kernels.davinci.costs import Profile
+from autotune.kernels.davinci.sensitivity import stays_best
 from autotune.kernels.davinci.soc import SOCS, SoC
-from autotune.kernels.flash_attention import plans
-from autotune.kernels.targets.base import Target
+from autotune.kernels.flash_attention import backward_plans, plans
+from autotune.kernels.targets.base import Recorded, Target
 from autotune.kernels.targets.emulated import EmulatedTarget
 from autotune.plan import TilingPlan
 from autotune.problem import AttentionProblem
 from autotune.service.device import Check, Device, Devices
+from autotune.strategies.core_split import complete
+
+CONFIDENCE_DRAWS = 10
+"""Draws of the timing model's uncertain numbers for each best plan; `autotune explain --sensitivity` makes more."""
 
 _TARGETS: dict[str, Callable[..., Target]] = {f"emulated:{name}": partial(EmulatedTarget, name) for name in SOCS}
+_CHECKS = {"flash_attention": plans.check, "flash_attention_grad": backward_plans.check}
 
 
 def open_target(name: str, profile: Path | None = None) -> Target:
@@ -38,6 +44,18 @@ def _profile(path: Path) -> Profile:
         raise InvalidInput(f"--profile: cannot read {path}: {error.strerror}", "profile") from error
     except ValueError as error:
         raise InvalidInput(f"--profile {path} cannot be used: {error}", "profile") from error
+
+
+def confidence(target: Target) -> Callable[[AttentionProblem, Sequence[TilingPlan]], float | None]:
+    """Of a target with an emulated clock, how often the first plan stays the fastest; None of any other."""
+
+    def share(problem: AttentionProblem, fastest: Sequence[TilingPlan]) -> float | None:
+        plans_with_work = [complete(plan, problem, target.hardware) for plan in fastest]
+        kernels = [target.compile(problem, plan) for plan in plans_with_work]
+        programs = [kernel.program for kernel in kernels if isinstance(kernel, Recorded)]
+        return stays_best(programs, CONFIDENCE_DRAWS) if len(programs) > 1 else None
+
+    return share
 
 
 def micro_timer(target: Target) -> tuple[Timer, SoC]:
@@ -72,7 +90,7 @@ def kernel_check(hardware: Hardware) -> Check:
     """Whether our kernel can execute a plan on a chip."""
 
     def check(problem: AttentionProblem, plan: TilingPlan) -> None:
-        plans.check(problem, plan, hardware)
+        _CHECKS[problem.op](problem, plan, hardware)
 
     return check
 

@@ -15,8 +15,10 @@ def of_problem(problem: AttentionProblem) -> str:
 def of_plan(plan: TilingPlan) -> str:
     """``128 x 256, even over 32 cores, double buffer``."""
     split = plan.core_split
+    slices = f", slices of {plan.slice_rows}" if plan.slice_rows else ""
+    exp = f", {plan.exp} exp" if plan.exp != "float32" else ""
     buffers = ", double buffer" if plan.double_buffer else ""
-    return f"{plan.Br} x {plan.Bc}, {split.rule} over {split.block_num} cores{buffers}"
+    return f"{plan.Br} x {plan.Bc}, {split.rule} over {split.block_num} cores{slices}{exp}{buffers}"
 
 
 def of_outcome(outcome: Outcome) -> str:
@@ -32,6 +34,11 @@ def of_time(time_us: float | None) -> str:
     if time_us is None:
         return "none"
     return f"{time_us:.4g} us" if time_us < 1000 else f"{time_us:.0f} us"
+
+
+def of_share(stays_best: float) -> str:
+    """How often a best plan stays the fastest when the timing model's uncertain numbers vary."""
+    return f"the fastest in {stays_best:.0%} of draws of the timing model's uncertain numbers"
 
 
 def of_speedup(speedup: float | None) -> str:

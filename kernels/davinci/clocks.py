@@ -114,33 +114,31 @@ class Core:
 
     def freeze(self, footprint: Footprint) -> tuple[Any, ...]:
         """All that a block with this footprint depends on, relative to now. What lies in the past is forgotten."""
-        now, keys, free, done, queues = self.now, footprint.keys, self.free, self.done, self.queues
-        self._forget(now - self.sync)
+        now, free, done, queues = self.now, self.free, self.done, self.queues
         pipes = []
         for pipe in footprint.pipes:
             queue = queues[pipe] = [start for start in queues[pipe] if start > now]
             starts = tuple([start - now for start in queue])
             pipes.append((max(free[pipe] - now, 0), max(done[pipe] - now, 0), starts))
-        return (
-            tuple(pipes),
-            frozenset([(key, end - now, pipe) for key, (end, pipe) in self.written.items() if key in keys]),
-            frozenset(
-                [(key, pipe, end - now) for key, ends in self.read.items() if key in keys for pipe, end in ends.items()]
-            ),
-            keys & self.vector_written,
-            keys & self.vector_read,
-        )
+        keys = footprint.keys
+        written, read = self._waited_for(keys)
+        return tuple(pipes), written, read, keys & self.vector_written, keys & self.vector_read
 
-    def _forget(self, horizon: int) -> None:
-        """Drops marks that can make nobody wait any more."""
-        written, read = self.written, self.read
-        for key in [key for key, (end, _) in written.items() if end <= horizon]:
-            del written[key]
-        for key, ends in list(read.items()):
-            for pipe in [pipe for pipe, end in ends.items() if end <= horizon]:
-                del ends[pipe]
-            if not ends:
-                del read[key]
+    def _waited_for(self, keys: frozenset[Key]) -> tuple[frozenset[Any], frozenset[Any]]:
+        """Last writes and reads of these keys that somebody may still wait for; all others in the past are dropped."""
+        now, horizon = self.now, self.now - self.sync
+        written, read = [], []
+        for key, (end, pipe) in list(self.written.items()):
+            if end <= horizon:
+                del self.written[key]
+            elif key in keys:
+                written.append((key, end - now, pipe))
+        for key, ends in list(self.read.items()):
+            if max(ends.values()) <= horizon:
+                del self.read[key]
+            elif key in keys:
+                read += [(key, pipe, end - now) for pipe, end in ends.items() if end > horizon]
+        return frozenset(written), frozenset(read)
 
     def thaw(self, frozen: tuple[Any, ...], footprint: Footprint, drained: bool) -> None:
         """The inverse of ``freeze`` at the present clock; drained: V drained, whatever else it had touched."""

@@ -30,12 +30,14 @@ class Regions:
 
     def __init__(self, statements: Iterable[Statement]) -> None:
         cuts: dict[Buffer, set[int]] = {}
+        self._bounds: dict[int, tuple[int, int]] = {}
         for access in _accesses(statements):
             known = cuts.get(access.buffer)
             if access.buffer.scope == GM or (known is not None and len(known) > MOST_PARTS + 1):
                 continue
             bounds = _constant_bounds(access)
             if bounds is not None:
+                self._bounds[id(access)] = bounds
                 cuts.setdefault(access.buffer, {0, access.buffer.nbytes}).update(bounds)
         self._cuts = {buffer: sorted(ends) for buffer, ends in cuts.items() if 2 < len(ends) <= MOST_PARTS + 1}
 
@@ -75,10 +77,10 @@ class Regions:
         return lambda r: tuple([_key(buffer, turn_of(r), part) for part in parts_of(r)])
 
     def _moves(self, access: Access) -> bool:
-        return access.buffer in self._cuts and _constant_bounds(access) is None and _repeats(access)
+        return access.buffer in self._cuts and id(access) not in self._bounds and _repeats(access)
 
     def _parts(self, access: Access, cuts: list[int]) -> Any:
-        bounds = _constant_bounds(access)
+        bounds = self._bounds.get(id(access))
         if bounds is not None:
             return range(bisect_right(cuts, bounds[0]) - 1, bisect_left(cuts, bounds[1]))
         if not self._moves(access):

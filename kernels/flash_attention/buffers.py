@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import cycle
 from typing import Any
 
@@ -13,23 +12,44 @@ TILE_ELEMENTS = TILE * TILE
 
 
 class Turns:
-    """Two tensors of one size, used in turn, so that one is filled while the other is read."""
+    """Tensors of one size, used in turn, so that one is filled while the other is read: two new ones of some tiles."""
 
     def __init__(self, tik: Any, dtype: str, tiles: int, scope: str, name: str) -> None:
         pair = [tik.Tensor(dtype, (tiles * TILE_ELEMENTS,), scope, f"{name}_{turn}") for turn in range(2)]
         self._turns = cycle(pair)
+
+    @classmethod
+    def of(cls, *tensors: Any) -> Turns:
+        """Tensors that there are."""
+        turns = cls.__new__(cls)
+        turns._turns = cycle(tensors)
+        return turns
 
     def next(self) -> Any:
         """The tensor that was not used last."""
         return next(self._turns)
 
 
-@dataclass(frozen=True)
-class KeyTile:
-    """A block of K and its mask, [depth][keys x 16][16] and [keys][rows x 16][16], fp16 in L1."""
+class Ring:
+    """Places of one size in one tensor, in turn, for a number that may be symbolic."""
 
-    k: Any
-    mask: Any
+    def __init__(self, tensor: Any, places: int, tiles: int) -> None:
+        self._tensor, self._places, self._tiles = tensor, places, tiles
+
+    def at(self, number: Any) -> Place:
+        """The place of a number's turn."""
+        turn = number % self._places if self._places > 1 else 0
+        return Place(self._tensor, turn * (self._tiles * TILE_ELEMENTS))
+
+
+class Place:
+    """Part of a tensor from an element on, which may be symbolic."""
+
+    def __init__(self, tensor: Any, start: Any) -> None:
+        self._tensor, self._start = tensor, start
+
+    def __getitem__(self, element: int) -> Any:
+        return self._tensor[self._start + element]
 
 
 class Buffers:
@@ -37,44 +57,50 @@ class Buffers:
 
     def __init__(self, module: Any, tik: Any, geometry: Geometry) -> None:
         rows, keys, depth, chunk = geometry.rows, geometry.keys, geometry.depth, geometry.chunk
-        self._l1 = module.scope_cbuf
+        height, scores = geometry.slice, "float16" if geometry.half else "float32"
 
         def tensor(dtype: str, tiles: int, scope: str, name: str) -> Any:
             return tik.Tensor(dtype, (tiles * TILE_ELEMENTS,), scope, name)
 
         def chunks(dtype: str, scope: str, name: str) -> list[Any]:
             cut = geometry.chunks(keys * TILE)
-            return [tensor(dtype, rows * part.tiles, scope, f"{name}_{part.index}") for part in cut]
+            return [tensor(dtype, height * part.tiles, scope, f"{name}_{part.index}") for part in cut]
+
+        def ring(tiles: int, name: str) -> Ring:
+            whole = tensor("float16", geometry.buffers * tiles, module.scope_cbuf, name)
+            return Ring(whole, geometry.buffers, tiles)
 
         self.q = tensor("float16", rows * depth, module.scope_cbuf, "q_l1")
+        self.k, self.v = ring(depth * keys, "k_l1"), ring(depth * keys, "v_l1")
         self.p = chunks("float16", module.scope_cbuf, "p_l1")
         self.ones = tensor("float16", chunk, module.scope_cbuf, "ones_l1")
         self.left = Turns(tik, "float16", (depth + 1) * chunk, module.scope_ca, "left_l0a")
-        self.right = Turns(tik, "float16", rows * chunk, module.scope_cb, "right_l0b")
-        self.q_cube = tensor("float16", rows * geometry.part, module.scope_cb, "q_l0b")
-        self.s_cube = chunks("float32", module.scope_cc, "s_l0c")
-        self.o_cube = tensor("float32", rows * (depth + 1), module.scope_cc, "o_l0c")
-        self.s = chunks("float32", module.scope_ubuf, "s_ub")
-        self.o = tensor("float32", rows * (depth + 1), module.scope_ubuf, "o_ub")
-        self.half = Turns(tik, "float16", rows * chunk, module.scope_ubuf, "half_ub")
-        self.scratch = tensor("float32", rows * geometry.scratch_slabs, module.scope_ubuf, "scratch_ub")
-        self.peak, self.new_peak, self.decay = (
-            tik.Tensor("float32", (rows * TILE,), module.scope_ubuf, f"{name}_ub") for name in ROW_VECTORS
-        )
+        self.right = Turns(tik, "float16", height * chunk, module.scope_cb, "right_l0b")
+        self.q_cube = tensor("float16", height * geometry.part, module.scope_cb, "q_l0b")
+        self.s_cube = [tensor("float32", height * chunk, module.scope_cc, f"s_l0c_{i}") for i in range(geometry.ring)]
+        self.o_cube = tensor("float32", height * (depth + 1), module.scope_cc, "o_l0c")
+        self.s = chunks(scores, module.scope_ubuf, "s_ub")
+        self.o = [
+            tensor("float32", tiles * (depth + 1), module.scope_ubuf, f"o_ub_{first}")
+            for first, tiles in geometry.slices(rows)
+        ]
+        self.largest = tensor(scores, geometry.largest_tiles, module.scope_ubuf, "largest_ub")
+        self.fold = tensor(scores, geometry.fold_tiles, module.scope_ubuf, "fold_ub")
+        if geometry.half:
+            self.half = Turns.of(self.largest, tensor("float16", geometry.passing_tiles, module.scope_ubuf, "half_ub"))
+            self.base_l1 = tensor("float16", rows, module.scope_cbuf, "base_l1")
+            self.base_cube = tensor("float16", height, module.scope_cb, "base_l0b")
+        else:
+            self.half = Turns(tik, "float16", geometry.passing_tiles, module.scope_ubuf, "half_ub")
+        self.vectors = {
+            vector.name: tik.Tensor(vector.dtype, (size,), module.scope_ubuf, f"{vector.name}_ub")
+            for vector in ROW_VECTORS
+            if (size := vector.elements(geometry))
+        }
+        if geometry.has_mask_tile:
+            self.mask = ring(rows * keys, "mask_l1")
         if geometry.mask_terms:
             self.diagonal_l1 = tensor("float16", geometry.mask_terms, module.scope_cbuf, "diagonal_l1")
             self.diagonal = tensor("float16", geometry.mask_terms, module.scope_cb, "diagonal_l0b")
         if geometry.strip:
             self.strip = tensor("float16", geometry.strip, module.scope_cbuf, "strip_l1")
-
-    def key_tile(self, tik: Any, geometry: Geometry) -> KeyTile:
-        """A place for K and mask of one block, in the innermost open scope."""
-        k = self.value_tile(tik, geometry, "k_l1")
-        mask = None
-        if geometry.has_mask_tile:
-            mask = tik.Tensor("float16", (geometry.rows * geometry.keys * TILE_ELEMENTS,), self._l1, "mask_l1")
-        return KeyTile(k, mask)
-
-    def value_tile(self, tik: Any, geometry: Geometry, name: str = "v_l1") -> Any:
-        """A place for V (or K) of one block, [depth][keys x 16][16], in the innermost open scope."""
-        return tik.Tensor("float16", (geometry.depth * geometry.keys * TILE_ELEMENTS,), self._l1, name)

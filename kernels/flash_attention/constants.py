@@ -18,38 +18,50 @@ ROWS_PER_REPEAT = 8
 
 def prepare(context: Context) -> None:
     """Fills every constant that the problem's mask needs, and the ones that sum rows."""
-    buffers, geometry = context.buffers, context.geometry
-    _fill(context, buffers.ones, geometry.chunk, 1.0)
+    tik, buffers, geometry = context.tik, context.buffers, context.geometry
+    room = geometry.passing_tiles
+    fill(tik, buffers.half.next(), room, buffers.ones, 0, geometry.chunk, 1.0)
     for left in (buffers.left.next(), buffers.left.next()):
-        context.tik.load2dv1(left, buffers.ones, 0, geometry.chunk, 1, 0, False)
+        tik.load2dv1(left, buffers.ones, 0, geometry.chunk, 1, 0, False)
+    if geometry.half:
+        fill(tik, buffers.half.next(), room, buffers.base_l1, 0, geometry.rows, 0.0)
     if geometry.strip:
         zeros = geometry.strip_zeros
-        if zeros:
-            _fill(context, buffers.strip, zeros, 0.0)
-            _fill(context, buffers.strip[(zeros + 1) * TILE_ELEMENTS :], zeros, 1.0)
-        _pattern(context, buffers.strip[zeros * TILE_ELEMENTS :], 1.0, lambda key, query: key > query)
+        for start, value in ((0, 0.0), (zeros + 1, 1.0)):
+            fill(tik, buffers.half.next(), room, buffers.strip, start, zeros, value)
+        pattern(tik, buffers.half.next(), buffers.strip[zeros * TILE_ELEMENTS :], 1.0, above_diagonal)
     if geometry.mask_terms:
         for index, value in enumerate(context.scale.mask_terms):
-            _pattern(context, buffers.diagonal_l1[index * TILE_ELEMENTS :], value, lambda key, query: key == query)
-        context.tik.load2dv1(buffers.diagonal, buffers.diagonal_l1, 0, geometry.mask_terms, 1, 0, False)
+            pattern(tik, buffers.half.next(), buffers.diagonal_l1[index * TILE_ELEMENTS :], value, on_diagonal)
+        tik.load2dv1(buffers.diagonal, buffers.diagonal_l1, 0, geometry.mask_terms, 1, 0, False)
 
 
-def _fill(context: Context, target: Any, tiles: int, value: float) -> None:
-    tik, staging = context.tik, context.buffers.half.next()
-    room = min(tiles, context.geometry.rows * context.geometry.chunk)
-    apply(tik.vec_dup, room * TILE_ELEMENTS, (staging,), value)
+def fill(tik: Any, staging: Any, room: int, target: Any, start: int, tiles: int, value: float) -> None:
+    """So many fractals (or none) of one value in L1, from fractal ``start`` on; ``staging`` in UB holds ``room``."""
+    if not tiles:
+        return
+    apply(tik.vec_dup, min(tiles, room) * TILE_ELEMENTS, (staging,), value)
     for first in range(0, tiles, room):
-        count = min(room, tiles - first)
-        tik.data_move(target[first * TILE_ELEMENTS], staging, 0, 1, count * BLOCKS_PER_TILE, 0, 0)
+        place = target[(start + first) * TILE_ELEMENTS]
+        tik.data_move(place, staging, 0, 1, min(room, tiles - first) * BLOCKS_PER_TILE, 0, 0)
 
 
-def _pattern(context: Context, target: Any, value: float, chosen: Callable[[int, int], bool]) -> None:
-    """One fractal: ``value`` where a (row, column) is chosen, 0 elsewhere."""
-    tik, staging = context.tik, context.buffers.half.next()
+def pattern(tik: Any, staging: Any, target: Any, value: float, chosen: Callable[[int, int], bool]) -> None:
+    """One fractal in L1: ``value`` where a (row, column) is chosen, 0 elsewhere; ``staging`` is a fractal in UB."""
     apply(tik.vec_dup, TILE_ELEMENTS, (staging,), 0.0)
     for first in (0, ROWS_PER_REPEAT):
         tik.vec_dup(_lanes(first, chosen), staging[first * TILE :], value, 1, 8)
     tik.data_move(target, staging, 0, 1, BLOCKS_PER_TILE, 0, 0)
+
+
+def above_diagonal(key: int, query: int) -> bool:
+    """Whether a causal mask hides a key of a diagonal tile."""
+    return key > query
+
+
+def on_diagonal(row: int, column: int) -> bool:
+    """Whether a tile of an identity matrix holds a 1."""
+    return row == column
 
 
 def _lanes(first: int, chosen: Callable[[int, int], bool]) -> list[int]:

@@ -39,6 +39,22 @@ class Context:
 
 
 @dataclass(frozen=True)
+class QuerySlice:
+    """Queries of a block that the vector unit takes at a time.
+
+    index: counts the slices of the block; offset: its first tile in the block. head and first (its first tile in the
+    head) may be symbolic; queries counts real ones.
+    """
+
+    index: int
+    offset: int
+    head: Any
+    first: Any
+    tiles: int
+    queries: int
+
+
+@dataclass(frozen=True)
 class QueryBlock:
     """Some queries of one head. head and first (its first tile) may be symbolic; queries counts real ones."""
 
@@ -47,13 +63,23 @@ class QueryBlock:
     tiles: int
     queries: int
 
+    def slices(self, geometry: Geometry) -> list[QuerySlice]:
+        """The block's slices, in order."""
+        return [
+            QuerySlice(
+                index, offset, self.head, self.first + offset, tiles, min(tiles * TILE, self.queries - offset * TILE)
+            )
+            for index, (offset, tiles) in enumerate(geometry.slices(self.tiles))
+        ]
+
 
 @dataclass(frozen=True)
 class KeyBlock:
-    """Some keys. first (its first tile) may be symbolic; keys counts real ones."""
+    """Some keys. first (its first tile) and number (which block it is) may be symbolic; keys counts real ones."""
 
     first: Any
     keys: int
+    number: Any = 0
 
     @property
     def tiles(self) -> int:
@@ -73,10 +99,13 @@ def load(tik: Any, target: Any, source: Any, start: Any, strips: int, length: in
         tik.data_move(target[strip * rows * TILE], source[(start + strip * length) * TILE], 0, 1, rows, 0, 0)
 
 
-def store(tik: Any, target: Any, start: Any, source: Any, strips: int, length: int, rows: int) -> None:
-    """The inverse of ``load``."""
-    if length - rows <= MOST_GAP:
-        tik.data_move(target[start * TILE], source, 0, strips, rows, 0, length - rows)
+def store(
+    tik: Any, target: Any, start: Any, source: Any, strips: int, length: int, rows: int, row_blocks: int = 1
+) -> None:
+    """The inverse of ``load``. row_blocks: 32-byte blocks of a row, 1 in fp16 and 2 in fp32."""
+    burst, gap = rows * row_blocks, (length - rows) * row_blocks
+    if gap <= MOST_GAP:
+        tik.data_move(target[start * TILE], source, 0, strips, burst, 0, gap)
         return
     for strip in range(strips):
-        tik.data_move(target[(start + strip * length) * TILE], source[strip * rows * TILE], 0, 1, rows, 0, 0)
+        tik.data_move(target[(start + strip * length) * TILE], source[strip * rows * TILE], 0, 1, burst, 0, 0)

@@ -8,16 +8,15 @@ cube computes the scores of the next.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from autotune.hardware import Hardware
 from autotune.kernels.flash_attention import softmax
 from autotune.kernels.flash_attention.buffers import Buffers
 from autotune.kernels.flash_attention.constants import prepare
-from autotune.kernels.flash_attention.context import Context, Globals, KeyBlock, QueryBlock
+from autotune.kernels.flash_attention.context import Context, Globals, KeyBlock, QueryBlock, QuerySlice
 from autotune.kernels.flash_attention.plans import Scale, check, check_work, work_runs
-from autotune.kernels.flash_attention.products import load_key_tile, load_queries, load_values, scores
+from autotune.kernels.flash_attention.products import load_keys, load_operand, load_queries, load_values, scores
 from autotune.plan import TILE, TilingPlan, pad
 from autotune.problem import AttentionProblem
 
@@ -40,7 +39,9 @@ def flash_attention(
     row_blocks = plan.tiling(problem).Tr
     runs = work_runs(plan, row_blocks)
     with tik.for_range(0, len(runs), name="core", block_num=len(runs)) as core:
-        context = Context(tik, problem, geometry, Scale.of(problem.head_dim), tensors, Buffers(module, tik, geometry))
+        context = Context(
+            tik, problem, geometry, Scale.of(problem.head_dim, geometry.half), tensors, Buffers(module, tik, geometry)
+        )
         prepare(context)
         _share(context, module, core, runs, row_blocks, plan)
     inputs = [tensor for tensor in (tensors.q, tensors.k, tensors.v, tensors.mask) if tensor is not None]
@@ -103,17 +104,20 @@ def _row_block(context: Context, head: Any, number: Any, row_blocks: int, plan: 
 
 def _attend(context: Context, block: QueryBlock, plan: TilingPlan) -> None:
     keys = _Keys(context, block, plan)
+    load_keys(context, block, keys.first)
     load_queries(context, block)
-    softmax.begin(context, block)
+    softmax.begin(context, block, keys.first)
     keys.first_scores()
     if keys.whole:
-        with context.tik.for_range(0, keys.visited, name="key_block", thread_num=context.geometry.buffers) as number:
-            keys.turn(number)
-        softmax.update_output(context, block)
+        with context.tik.for_range(0, keys.visited, name="key_block") as number:
+            keys.visit(keys.whole_block(number))
     if keys.rest:
         with keys.if_rest_is_seen():
-            keys.finish_rest()
-    softmax.finish(context, block)
+            keys.visit(keys.rest_block())
+    slices = block.slices(context.geometry)
+    softmax.take_output(context, slices[-1])
+    for queries in slices:
+        softmax.finish(context, queries)
 
 
 class _Keys:
@@ -125,6 +129,7 @@ class _Keys:
 
     def __init__(self, context: Context, block: QueryBlock, plan: TilingPlan) -> None:
         self.context, self.block = context, block
+        self.slices = block.slices(context.geometry)
         self.tiles = plan.Bc // TILE
         self.whole, self.rest = divmod(context.problem.N, plan.Bc)
         self.causal = context.problem.attn_mask == "causal"
@@ -142,52 +147,88 @@ class _Keys:
         seen = self.block.first + self.block.tiles > self.whole * self.tiles if self.causal else True
         return self.context.tik.if_scope(seen)
 
-    def _whole_block(self, number: Any) -> KeyBlock:
-        return KeyBlock(number * self.tiles, self.tiles * TILE)
+    def whole_block(self, number: Any) -> KeyBlock:
+        """The whole key block of a number."""
+        return KeyBlock(number * self.tiles, self.tiles * TILE, number)
 
-    def _rest_block(self) -> KeyBlock:
-        return KeyBlock(self.whole * self.tiles, self.rest)
+    def rest_block(self) -> KeyBlock:
+        """The shorter key block after the whole ones."""
+        return KeyBlock(self.whole * self.tiles, self.rest, self.whole)
+
+    @property
+    def first(self) -> KeyBlock:
+        """The first key block."""
+        return self.whole_block(0) if self.whole else self.rest_block()
 
     def first_scores(self) -> None:
-        """The scores of the first key block, before any loop."""
-        first = self._whole_block(0) if self.whole else self._rest_block()
-        with self.context.tik.new_stmt_scope():
-            tile = self.context.buffers.key_tile(self.context.tik, self.context.geometry)
-            load_key_tile(self.context, tile, self.block, first)
-            scores(self.context, tile, self.block, first)
+        """The scores of the first slice and key block, before any loop; with two buffers, V is loaded ahead too."""
+        if self.context.geometry.buffers > 1:
+            load_values(self.context, self.block, self.first)
+        self._begin_scores(self.slices[0], self.first)
 
-    def turn(self, number: Any) -> None:
-        """One whole key block. The next block's scores are computed beside its softmax, and the output of the block
-        before it is taken in only now, when its product has had the time to end."""
-        context, block, keys = self.context, self.block, self._whole_block(number)
-        tile, v = context.buffers.key_tile(context.tik, context.geometry), self._value_tile()
-        self._with_next(number, partial(load_key_tile, context, tile, block))
-        load_values(context, v, block, keys)
-        softmax.take_later_scores(context, block, keys)
-        with context.tik.if_scope(number > 0):
-            softmax.update_output(context, block)
-        softmax.take_first_scores(context, block, keys)
-        softmax.find_peaks(context, block, keys)
-        self._with_next(number, partial(scores, context, tile, block))
-        softmax.weigh_values(context, v, block, keys)
+    def visit(self, keys: KeyBlock) -> None:
+        """One key block, slice by slice. The scores that come next are computed beside the softmax of these, and the
+        output of the slice before is taken in only now, when its product has had the time to end."""
+        ahead = self.context.geometry.buffers > 1
+        if not ahead:
+            load_values(self.context, self.block, keys)
+        for queries in self.slices:
+            if queries.index == 0 and ahead:
+                self._with_next(keys, self._load_ahead)
+            self._turn(queries, keys)
 
-    def finish_rest(self) -> None:
-        """The shorter key block after the whole ones."""
-        context, block, keys, v = self.context, self.block, self._rest_block(), self._value_tile()
-        load_values(context, v, block, keys)
-        softmax.take_later_scores(context, block, keys)
-        softmax.take_first_scores(context, block, keys)
-        softmax.find_peaks(context, block, keys)
-        softmax.weigh_values(context, v, block, keys)
-        softmax.update_output(context, block)
+    def _load_ahead(self, keys: KeyBlock) -> None:
+        load_keys(self.context, self.block, keys)
+        load_values(self.context, self.block, keys)
 
-    def _with_next(self, number: Any, act: Callable[[KeyBlock], None]) -> None:
+    def _turn(self, queries: QuerySlice, keys: KeyBlock) -> None:
+        context = self.context
+        self._take_scores(queries, keys)
+        early = len(self.slices) > 1 or not context.geometry.half
+        if early:
+            self._next_scores(queries, keys)
+        softmax.find_peaks(context, queries, keys)
+        if not early:
+            self._next_scores(queries, keys)
+        goes_on = keys.number > 0
+        if queries.index:
+            softmax.take_output(context, self.slices[queries.index - 1])
+        with context.tik.if_scope(goes_on):
+            if not queries.index:
+                softmax.take_output(context, self.slices[-1])
+            softmax.rescale_output(context, queries)
+        softmax.weigh_values(context, queries, keys, goes_on)
+
+    def _take_scores(self, queries: QuerySlice, keys: KeyBlock) -> None:
+        """All chunks to UB; where L0C holds fewer, a place is used again as soon as it is free."""
+        chunks, ring = self.context.geometry.chunks(keys.keys), self.context.geometry.ring
+        for chunk in chunks:
+            softmax.take_scores(self.context, queries, chunk)
+            scores(self.context, self.block, queries, keys, chunks[chunk.index + ring :][:1])
+
+    def _next_scores(self, queries: QuerySlice, keys: KeyBlock) -> None:
+        if queries.index + 1 < len(self.slices):
+            self._begin_scores(self.slices[queries.index + 1], keys)
+        else:
+            self._with_next(keys, self._begin_block)
+
+    def _begin_block(self, keys: KeyBlock) -> None:
+        if self.context.geometry.buffers == 1:
+            load_keys(self.context, self.block, keys)
+        self._begin_scores(self.slices[0], keys)
+
+    def _begin_scores(self, queries: QuerySlice, keys: KeyBlock) -> None:
+        load_operand(self.context, queries)
+        chunks = self.context.geometry.chunks(keys.keys)
+        scores(self.context, self.block, queries, keys, chunks[: self.context.geometry.ring])
+
+    def _with_next(self, keys: KeyBlock, act: Callable[[KeyBlock], None]) -> None:
         """Does something with the key block after a whole one, where there is one to be visited."""
+        number = keys.number
+        if isinstance(number, int):
+            return
         with self.context.tik.if_scope(number + 1 < self.visited):
-            act(self._whole_block(number + 1))
+            act(self.whole_block(number + 1))
         if self.rest:
             with self.context.tik.else_scope(), self.if_rest_is_seen():
-                act(self._rest_block())
-
-    def _value_tile(self) -> Any:
-        return self.context.buffers.value_tile(self.context.tik, self.context.geometry)
+                act(self.rest_block())

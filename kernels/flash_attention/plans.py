@@ -8,7 +8,6 @@ dimension) for all queries of a block: rows x 16 x 16 elements. docs/kernels.md 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,12 +23,13 @@ FEWEST_CHUNKS = 3
 """Chunks that a block is cut into where it can be, so that cube and vector unit work side by side."""
 MOST_CHUNK_TILES = 8
 """Longest chunk, in tiles: with 128 keys instructions are long and buffers still small."""
-ROW_VECTORS = ("peak", "new_peak", "decay")
-"""fp32 numbers kept for every query of a block: running maximum, new maximum, and what the old output shrinks by."""
 MASK_VALUE = -10000.0
 """Added to a masked score."""
 MOST_ELEMENTS = (1 << 31) - 1
 """Largest tensor whose elements a 32-bit address expression can count."""
+HALF_REFUSES = ("full", "shared")
+"""Masks that a plan with fp16 scores is refused for: they may hide all of one key block from a query, whose scores in
+the next then differ from the reference by 10000, where fp16 has only multiples of 8."""
 WITHOUT_SINGLE_EXP = ("Ascend310",)
 """Chips whose vec_exp takes fp16 only (tik_api.md 5.1, item 3): the softmax here is fp32."""
 
@@ -48,21 +48,25 @@ class Chunk:
 class Geometry:
     """A block in tiles of 16, and the bytes it takes.
 
-    rows: Br / 16. keys: Bc / 16. depth: padded head dimension / 16. chunk: tiles of keys handed over at a time.
-    part: tiles of the head dimension of Q that L0B holds, all of them where there is room.
-    buffers: K/V buffers in turn. mask: none, full, shared or causal. mask_terms: fp16 terms of the mask's value.
-    looped: whether some key block is whole, so that there is a loop over blocks.
+    rows: Br / 16. slice: tiles of queries that the vector unit takes at a time. keys: Bc / 16. depth: padded head
+    dimension / 16. chunk: tiles of keys handed over at a time. ring: chunks of scores that L0C holds. part: tiles of
+    the head dimension of Q that L0B holds, all of them where there is room. buffers: K/V buffers in turn. mask: none,
+    full, shared or causal. mask_terms: fp16 terms of the mask's value. looped: whether some key block is whole, so that
+    there is a loop over blocks. half: whether scores and the exponential are fp16.
     """
 
     rows: int
+    slice: int
     keys: int
     depth: int
     chunk: int
+    ring: int
     part: int
     buffers: int
     mask: str
     mask_terms: int
     looped: bool
+    half: bool
 
     @property
     def has_mask_tile(self) -> bool:
@@ -79,41 +83,98 @@ class Geometry:
         """Fractals of the causal strip (zeros, one triangle, as many ones); 0 without a causal mask."""
         return 2 * self.strip_zeros + 1 if self.mask == "causal" else 0
 
-    def chunks(self, keys: int) -> Iterator[Chunk]:
+    @property
+    def score_tile(self) -> int:
+        """Bytes of a tile of scores in UB."""
+        return HALF_TILE if self.half else SINGLE_TILE
+
+    def chunks(self, keys: int) -> list[Chunk]:
         """The chunks of a block of so many real keys."""
         tiles = ceil_div(keys, TILE)
-        for index, first in enumerate(range(0, tiles, self.chunk)):
-            count = min(self.chunk, tiles - first)
-            yield Chunk(index, first, count, min(count * TILE, keys - first * TILE))
+        counts = [(first, min(self.chunk, tiles - first)) for first in range(0, tiles, self.chunk)]
+        return [
+            Chunk(index, first, count, min(count * TILE, keys - first * TILE))
+            for index, (first, count) in enumerate(counts)
+        ]
+
+    def slices(self, tiles: int) -> list[tuple[int, int]]:
+        """(first tile, tiles) of the slices of a block of so many tiles of queries."""
+        return [(first, min(self.slice, tiles - first)) for first in range(0, tiles, self.slice)]
 
     @property
-    def scratch_slabs(self) -> int:
-        """fp32 slabs of scratch: half a chunk to fold the maximum in, at least one to fold and one to spread."""
-        return max(ceil_div(self.chunk, 2), 2)
+    def largest_tiles(self) -> int:
+        """Tiles of the largest scores of a chunk of a slice; one for each of the block starts fp16 scores."""
+        return max(self.passing_tiles, self.rows) if self.half else self.slice * self.chunk
+
+    @property
+    def passing_tiles(self) -> int:
+        """fp16 tiles in passing: a chunk of P, or the output of one tile of queries and its row sums."""
+        return max(self.slice * self.chunk, self.depth + 1)
+
+    @property
+    def fold_tiles(self) -> int:
+        """Tiles to fold one tile of keys in: two for each tile of a slice, one for each of the block."""
+        return max(2 * self.slice, self.rows)
 
     def ub_bytes(self) -> int:
-        """Scores and output in fp32, two chunks of P in fp16, scratch, and the row vectors."""
-        slabs = self.keys + self.depth + 1 + self.chunk + self.scratch_slabs
-        return self.rows * (SINGLE_TILE * slabs + len(ROW_VECTORS) * 4 * TILE)
+        """Scores of a slice, largest scores of a chunk, P or O in passing, output in fp32, and numbers per query."""
+        scores = self.slice * self.keys + self.largest_tiles + self.fold_tiles
+        passing = HALF_TILE * self.passing_tiles * (1 if self.half else 2)
+        vectors = sum(vector.bytes(self) for vector in ROW_VECTORS)
+        return self.score_tile * scores + passing + SINGLE_TILE * self.rows * (self.depth + 1) + vectors
 
     def l1_bytes(self) -> int:
-        """Q and P of a block, the constant ones, strip and diagonal, and the K, mask and V tiles of the key blocks."""
-        kept = self.rows * (self.depth + self.keys) + self.chunk + self.strip + self.mask_terms
-        key_tile = self.depth * self.keys + (self.rows * self.keys if self.has_mask_tile else 0)
-        turns = self.buffers * (key_tile + self.depth * self.keys) if self.looped else key_tile
-        return HALF_TILE * (kept + turns)
+        """Q of a block, P of a slice, the constant ones, strip and diagonal, and K, mask and V of the key blocks."""
+        kept = self.rows * self.depth + self.slice * self.keys + self.chunk + self.strip + self.mask_terms
+        kept += self.rows if self.half else 0
+        key_tile = 2 * self.depth * self.keys + (self.rows * self.keys if self.has_mask_tile else 0)
+        return HALF_TILE * (kept + self.buffers * key_tile)
 
     def l0a_bytes(self) -> int:
         """Two operands [1 | V]^T of the output's product, each a chunk."""
         return 2 * HALF_TILE * (self.depth + 1) * self.chunk
 
     def l0b_bytes(self) -> int:
-        """Two operands P^T of the output's product, each a chunk, Q^T, and the mask's value on diagonals."""
-        return HALF_TILE * (self.rows * (2 * self.chunk + self.part) + self.mask_terms)
+        """Two operands P^T of the output's product, each a chunk, Q^T, -base, and the mask's value on diagonals."""
+        held = 2 * self.chunk + self.part + int(self.half)
+        return HALF_TILE * (self.slice * held + self.mask_terms)
 
     def l0c_bytes(self) -> int:
-        """Scores and output of a whole block, fp32."""
-        return SINGLE_TILE * self.rows * (self.keys + self.depth + 1)
+        """A ring of chunks of scores, and the output of a slice, fp32."""
+        return SINGLE_TILE * self.slice * (self.ring * self.chunk + self.depth + 1)
+
+
+@dataclass(frozen=True)
+class RowVector:
+    """Numbers kept in UB for every query of a block (or only of a slice); ``half`` ones for fp16 scores alone."""
+
+    name: str
+    dtype: str = "float32"
+    whole_block: bool = False
+    half: bool = False
+    copies: int = 1
+
+    def elements(self, geometry: Geometry) -> int:
+        """0 where the vector is not needed."""
+        tiles = geometry.rows if self.whole_block else geometry.slice
+        return tiles * TILE * self.copies if geometry.half or not self.half else 0
+
+    def bytes(self, geometry: Geometry) -> int:
+        """Bytes in UB."""
+        return self.elements(geometry) * (2 if self.dtype == "float16" else 4)
+
+
+ROW_VECTORS = (
+    RowVector("peak", whole_block=True),
+    RowVector("base", whole_block=True, half=True),
+    RowVector("new_peak"),
+    RowVector("decay"),
+    RowVector("work", copies=2),
+    RowVector("growth", "float16", whole_block=True, half=True),
+    RowVector("negated", "float16", whole_block=True, half=True),
+)
+"""Running maximum; what the scores of the next block lack; new maximum; what the old output shrinks by; scratch of a
+division; by what the maximum grows, in fp16; -base in fp16."""
 
 
 BUDGETS = (
@@ -126,7 +187,6 @@ BUDGETS = (
 """Memory, the field of Hardware with its size, and the kernel's bytes in it."""
 
 NOT_DONE = (
-    (lambda problem: problem.op != "flash_attention", "op flash_attention_grad"),
     (lambda problem: problem.dtype != "float16", "data types other than float16"),
     (lambda problem: problem.dropout, "dropout"),
     (lambda problem: problem.alibi, "alibi"),
@@ -134,7 +194,7 @@ NOT_DONE = (
     (lambda problem: problem.block_window is not None, "block windows"),
     (lambda problem: problem.high_precision, "high_precision"),
 )
-"""What a problem may ask for that this kernel does not compute."""
+"""What a problem may ask for that the kernels here do not compute."""
 
 
 @dataclass(frozen=True)
@@ -150,8 +210,10 @@ class Scale:
     mask_terms: tuple[float, ...]
 
     @classmethod
-    def of(cls, head_dim: int) -> Scale:
-        """The scale of a head dimension."""
+    def of(cls, head_dim: int, half: bool = False) -> Scale:
+        """The scale of a head dimension; for fp16 scores all of it goes into Q, which then is rounded once more."""
+        if half:
+            return cls(1 / math.sqrt(head_dim), 1.0, (MASK_VALUE,))
         mantissa, exponent = math.frexp(1 / math.sqrt(head_dim))
         exact = 2.0**exponent if mantissa > 0.5 else 2.0 ** (exponent - 1)
         rest = 1 / math.sqrt(head_dim) / exact
@@ -165,17 +227,26 @@ def check(problem: AttentionProblem, plan: TilingPlan, hardware: Hardware) -> Ge
 
     Raises PlanRejected, with numbers, where the kernel cannot follow the plan.
     """
+    if problem.op != "flash_attention":
+        raise PlanRejected(f"the forward kernel does not compute op {problem.op}")
+    check_problem(problem, plan, hardware)
+    return geometry(problem, plan, hardware)
+
+
+def check_problem(problem: AttentionProblem, plan: TilingPlan, hardware: Hardware) -> None:
+    """Raises PlanRejected for what neither kernel, forward or backward, computes on a chip."""
     for asked, what in NOT_DONE:
         if asked(problem):
-            raise PlanRejected(f"the forward kernel does not compute {what}")
+            raise PlanRejected(f"the kernel of op {problem.op} does not compute {what}")
     if hardware.name in WITHOUT_SINGLE_EXP:
         raise PlanRejected(f"{hardware.name} has no fp32 exponential, which the softmax of this kernel needs")
+    if plan.exp == "float16" and problem.attn_mask in HALF_REFUSES:
+        raise PlanRejected(f"an fp16 exponential cannot follow the mask {problem.attn_mask!r}: use exp=float32")
     try:
         plan.check_lengths(problem)
     except PlanError as error:
         raise PlanRejected(str(error)) from error
     _check_addresses(problem)
-    return geometry(problem, plan, hardware)
 
 
 def geometry(problem: AttentionProblem, plan: TilingPlan, hardware: Hardware) -> Geometry:
@@ -195,20 +266,26 @@ def geometry(problem: AttentionProblem, plan: TilingPlan, hardware: Hardware) ->
 
 
 def _geometry(problem: AttentionProblem, plan: TilingPlan, chunk: int, hardware: Hardware) -> Geometry:
-    whole, rows, depth = problem.N // plan.Bc, plan.Br // TILE, pad(problem.head_dim) // TILE
-    mask_terms = len(Scale.of(problem.head_dim).mask_terms) if problem.attn_mask != "none" else 0
-    room = (hardware.l0b_bytes // HALF_TILE - mask_terms) // rows - 2 * chunk
+    keys, depth, half = plan.Bc // TILE, pad(problem.head_dim) // TILE, plan.exp == "float16"
+    rows = plan.Br // TILE
+    height = min(rows, plan.slice_rows // TILE or rows)
+    mask_terms = len(Scale.of(problem.head_dim, half).mask_terms) if problem.attn_mask != "none" else 0
+    room = (hardware.l0b_bytes // HALF_TILE - mask_terms) // height - 2 * chunk - int(half)
     parts = ceil_div(depth, max(1, min(depth, room)))
+    ring = (hardware.l0c_bytes // SINGLE_TILE // height - depth - 1) // chunk
     return Geometry(
         rows=rows,
-        keys=plan.Bc // TILE,
+        slice=height,
+        keys=keys,
         depth=depth,
         chunk=chunk,
+        ring=max(1, min(ring, ceil_div(keys, chunk))),
         part=ceil_div(depth, parts),
-        buffers=2 if plan.double_buffer and whole > 1 else 1,
+        buffers=2 if plan.double_buffer and plan.Bc < problem.N else 1,
         mask=problem.attn_mask,
         mask_terms=mask_terms,
-        looped=whole > 0,
+        looped=plan.Bc <= problem.N,
+        half=half,
     )
 
 
@@ -223,28 +300,28 @@ def _check_addresses(problem: AttentionProblem) -> None:
 
 
 def check_work(problem: AttentionProblem, plan: TilingPlan) -> None:
-    """Raises PlanRejected unless the core split's work is every row block of every head, once."""
+    """Raises PlanRejected unless the core split's work is every row block (backward: key block) of every head, once."""
     split = plan.core_split
     if len(split.work) != split.block_num:
         raise PlanRejected(f"the core split names work for {len(split.work)} cores, block_num is {split.block_num}")
-    row_blocks = plan.tiling(problem).Tr
-    due = problem.heads_total * row_blocks
+    blocks, name = plan.dealt_blocks(problem), "key block" if problem.op == "flash_attention_grad" else "row block"
+    due = problem.heads_total * blocks
     done = 0
-    for start, stop in sorted(run for runs in work_runs(plan, row_blocks) for run in runs):
+    for start, stop in sorted(run for runs in work_runs(plan, blocks) for run in runs):
         if start != done:
-            raise PlanRejected(f"row block {min(start, done)} of {due} is computed by no core or by two")
+            raise PlanRejected(f"{name} {min(start, done)} of {due} is computed by no core or by two")
         done = stop
     if done != due:
-        raise PlanRejected(f"the core split covers {done} row blocks, the problem has {due}")
+        raise PlanRejected(f"the core split covers {done} {name}s, the problem has {due}")
 
 
-def work_runs(plan: TilingPlan, row_blocks: int) -> list[list[tuple[int, int]]]:
-    """Per core, its runs of row blocks (start, stop), counted through all heads; neighbouring runs are joined."""
+def work_runs(plan: TilingPlan, blocks: int) -> list[list[tuple[int, int]]]:
+    """Per core, its runs of blocks (start, stop), counted through all heads of so many; neighbours are joined."""
     cores = []
     for ranges in plan.core_split.work:
         runs: list[tuple[int, int]] = []
         for head, first, end in ranges:
-            start, stop = head * row_blocks + first, head * row_blocks + end
+            start, stop = head * blocks + first, head * blocks + end
             if runs and runs[-1][1] == start:
                 start = runs.pop()[0]
             if stop > start:

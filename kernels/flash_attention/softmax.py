@@ -1,178 +1,213 @@
-"""The online softmax of a block on the vector unit, in fp32, and the output that it accumulates."""
+"""The online softmax of a slice of queries on the vector unit, and the output that it accumulates.
+
+In fp32, scores come as they are. In fp16 they come relative to ``base``, the running maximum as it was when the cube
+computed them, rounded to fp16: what is rounded then is small wherever the weight is not.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from autotune.kernels.flash_attention.buffers import TILE_ELEMENTS
-from autotune.kernels.flash_attention.context import Context, KeyBlock, QueryBlock, store
+from autotune.kernels.flash_attention.context import Context, KeyBlock, QueryBlock, QuerySlice, store
 from autotune.kernels.flash_attention.plans import Chunk
-from autotune.kernels.flash_attention.products import FRACTAL_BLOCKS, drain, weigh
-from autotune.kernels.flash_attention.vectors import (
-    BLOCKS_PER_TILE,
-    apply,
-    apply_packed,
-    first_rows,
-    fold_slab,
-    narrow,
-    spread,
-)
-from autotune.plan import TILE, ceil_div, pad
+from autotune.kernels.flash_attention.products import FRACTAL_BLOCKS, drain, first_tile_scores, load_operand, weigh
+from autotune.kernels.flash_attention.vectors import across, apply, convert, first_rows, fold_columns, fold_rows
+from autotune.plan import TILE, pad
 
-LEAST = -1.0e30
-"""Below every score, and far enough from fp32's end that a difference with it stays finite."""
+LEAST = {"float32": -1.0e30, "float16": -60000.0}
+"""Below every score, and far enough from the end of the type that a difference with it stays finite."""
 
 
-def begin(context: Context, block: QueryBlock) -> None:
-    """No key seen yet: output and row sum 0, maximum below every score."""
+def vector(context: Context, name: str, queries: QuerySlice) -> Any:
+    """A slice's part of a vector of the whole block."""
+    return context.buffers.vectors[name][queries.offset * TILE :]
+
+
+def begin(context: Context, block: QueryBlock, keys: KeyBlock) -> None:
+    """No key seen yet: the maximum is below every score, or, for fp16 scores, that of the first tile of keys."""
+    vectors, elements = context.buffers.vectors, block.tiles * TILE
+    if not context.geometry.half:
+        apply(context.tik.vec_dup, elements, (vectors["peak"],), LEAST["float32"])
+        return
     tik, buffers = context.tik, context.buffers
-    slabs = context.geometry.depth + 1
-    apply(tik.vec_dup, slabs * block.tiles * TILE_ELEMENTS, (buffers.o,), 0.0)
-    tik.vec_dup(TILE, buffers.peak, LEAST, block.tiles, 2)
+    slices = block.slices(context.geometry)
+    for queries in slices:
+        load_operand(context, queries)
+        ready = first_tile_scores(context, queries, keys)
+        scores = buffers.largest[queries.offset * TILE_ELEMENTS :]
+        drain(tik, scores, ready, queries.tiles)
+        _hide_padding(context, scores, queries.tiles, Chunk(0, 0, 1, min(TILE, keys.keys)))
+    fold_rows(tik, block.tiles, vectors["growth"], buffers.largest, buffers.fold)
+    convert(tik, elements, vectors["peak"], vectors["growth"])
+    apply(tik.vec_muls, elements, (vectors["negated"], vectors["growth"]), -1.0)
+    convert(tik, elements, vectors["base"], vectors["growth"])
+    for queries in slices:
+        _refer(context, queries)
 
 
-def take_later_scores(context: Context, block: QueryBlock, keys: KeyBlock) -> None:
-    """S^T of all chunks but the first from L0C to UB."""
-    for chunk in list(context.geometry.chunks(keys.keys))[1:]:
-        _take_scores(context, block, chunk)
+def _refer(context: Context, queries: QuerySlice) -> None:
+    """Hands -base of a slice to the cube: the first row of a fractal for each tile of queries."""
+    target = context.buffers.base_l1[queries.offset * TILE_ELEMENTS]
+    context.tik.data_move(target, vector(context, "negated", queries), 0, queries.tiles, 1, 0, FRACTAL_BLOCKS - 1)
 
 
-def take_first_scores(context: Context, block: QueryBlock, keys: KeyBlock) -> None:
-    """S^T of the first chunk from L0C to UB, where it overwrites what ``update_output`` has received."""
-    _take_scores(context, block, next(context.geometry.chunks(keys.keys)))
-
-
-def _take_scores(context: Context, block: QueryBlock, chunk: Chunk) -> None:
-    """A chunk of S^T as slabs; scores of padded keys become LEAST."""
+def take_scores(context: Context, queries: QuerySlice, chunk: Chunk) -> None:
+    """A chunk of S^T from L0C to UB; scores of padded keys become LEAST."""
     s = context.buffers.s[chunk.index]
-    drain(context, s, context.buffers.s_cube[chunk.index], block, 0, chunk.tiles, chunk.tiles)
-    if chunk.keys < chunk.tiles * TILE:
-        _hide_padding(context, block, s[(chunk.tiles - 1) * block.tiles * TILE_ELEMENTS :], chunk.keys % TILE)
+    drain(context.tik, s, context.buffers.s_cube[chunk.index % context.geometry.ring], queries.tiles * chunk.tiles)
+    _hide_padding(context, s, queries.tiles, chunk)
 
 
-def _hide_padding(context: Context, block: QueryBlock, slab: Any, first: int) -> None:
-    rows_per_repeat = 4
-    for row in range(first, TILE, rows_per_repeat):
-        lanes = min(rows_per_repeat, TILE - row) * TILE
-        context.tik.vec_dup(lanes, slab[row * TILE :], LEAST, block.tiles, BLOCKS_PER_TILE)
+def _hide_padding(context: Context, s: Any, columns: int, chunk: Chunk) -> None:
+    height, least = chunk.tiles * TILE, LEAST[s.dtype]
+    if chunk.keys < height:
+        for column in range(columns):
+            first = column * height + chunk.keys
+            apply(context.tik.vec_dup, (height - chunk.keys) * TILE, (s[first * TILE :],), least)
 
 
-def find_peaks(context: Context, block: QueryBlock, keys: KeyBlock) -> None:
+def find_peaks(context: Context, queries: QuerySlice, keys: KeyBlock) -> None:
     """The new running maximum of every query, and by what the old output shrinks because of it."""
-    tik, buffers, rest = context.tik, context.buffers, context.scale.rest
-    slab = _largest_slab(context, block, keys)
-    scratch = buffers.scratch[block.tiles * TILE_ELEMENTS :]
-    fold_slab(tik, block.tiles, buffers.new_peak, slab, scratch)
-    apply_packed(tik.vec_max, block.tiles, (buffers.new_peak, buffers.new_peak, buffers.peak))
-    apply_packed(tik.vec_sub, block.tiles, (buffers.decay, buffers.peak, buffers.new_peak))
+    if context.geometry.half:
+        _find_growth(context, queries, keys)
+        return
+    tik, vectors, rest = context.tik, context.buffers.vectors, context.scale.rest
+    peak, new_peak, decay = vector(context, "peak", queries), vectors["new_peak"], vectors["decay"]
+    elements = queries.tiles * TILE
+    _find_largest(context, queries, keys, new_peak)
+    apply(tik.vec_max, elements, (new_peak, new_peak, peak))
+    apply(tik.vec_sub, elements, (decay, peak, new_peak))
     if rest != 1.0:
-        apply_packed(tik.vec_muls, block.tiles, (buffers.decay, buffers.decay), rest)
-    apply_packed(tik.vec_exp, block.tiles, (buffers.decay, buffers.decay))
-    apply_packed(tik.vec_adds, block.tiles, (buffers.peak, buffers.new_peak), 0.0)
+        apply(tik.vec_muls, elements, (decay, decay), rest)
+    apply(tik.vec_exp, elements, (decay, decay))
+    apply(tik.vec_adds, elements, (peak, new_peak), 0.0)
 
 
-def _largest_slab(context: Context, block: QueryBlock, keys: KeyBlock) -> Any:
-    """The element-wise maximum of all slabs of scores: the first slab of scratch, or of scores where it is alone."""
-    tik, scratch = context.tik, context.buffers.scratch
-    slab = block.tiles * TILE_ELEMENTS
-    (first, width), *others = _windows(context, block, keys)
-    if not others:
-        return first
-    source = first
-    for window, slabs in others:
-        apply(tik.vec_max, slabs * slab, (scratch, source, window))
-        source = scratch
-    while width > 1:
-        half = ceil_div(width, 2)
-        apply(tik.vec_max, half * slab, (scratch, scratch, scratch[(width - half) * slab :]))
-        width = half
-    return scratch
+def _find_growth(context: Context, queries: QuerySlice, keys: KeyBlock) -> None:
+    """fp16 scores lack ``base`` already, so their maximum is by what it grows; a new base follows from it."""
+    tik, vectors, elements = context.tik, context.buffers.vectors, queries.tiles * TILE
+    peak, base, growth, negated = (vector(context, name, queries) for name in ("peak", "base", "growth", "negated"))
+    new_peak, decay = vectors["new_peak"], vectors["decay"]
+    _find_largest(context, queries, keys, growth)
+    apply(tik.vec_relu, elements, (growth, growth))
+    convert(tik, elements, decay, growth)
+    apply(tik.vec_add, elements, (new_peak, base, decay))
+    apply(tik.vec_sub, elements, (decay, peak, new_peak))
+    convert(tik, elements, negated, new_peak)
+    apply(tik.vec_exp, elements, (decay, decay))
+    apply(tik.vec_adds, elements, (peak, new_peak), 0.0)
+    convert(tik, elements, base, negated)
+    apply(tik.vec_muls, elements, (negated, negated), -1.0)
+    _refer(context, queries)
 
 
-def _windows(context: Context, block: QueryBlock, keys: KeyBlock) -> Iterator[tuple[Any, int]]:
-    """All slabs of scores in windows of (tensor, slabs), half a chunk long; no later one is longer than the first.
-
-    Windows overlap where a count is odd: a maximum may take an element twice.
-    """
-    chunks = list(context.geometry.chunks(keys.keys))
-    half = ceil_div(chunks[0].tiles, 2)
-    for chunk in chunks:
-        width = min(half, chunk.tiles)
-        for first in range(0, chunk.tiles, width):
-            start = min(first, chunk.tiles - width)
-            yield context.buffers.s[chunk.index][start * block.tiles * TILE_ELEMENTS :], width
+def _find_largest(context: Context, queries: QuerySlice, keys: KeyBlock, packed: Any) -> None:
+    """The largest score of every query in a block of keys, packed."""
+    tik, buffers, columns = context.tik, context.buffers, queries.tiles
+    first, *others = context.geometry.chunks(keys.keys)
+    source = buffers.s[first.index]
+    for chunk in others:
+        _larger(context, columns, source, first, chunk)
+        source = buffers.largest
+    single = fold_columns(tik, columns, first.tiles, source, buffers.largest, buffers.fold)
+    fold_rows(tik, columns, packed, single, buffers.fold[context.geometry.slice * TILE_ELEMENTS :])
 
 
-def weigh_values(context: Context, v: Any, block: QueryBlock, keys: KeyBlock) -> None:
-    """P^T = exp(S^T - maximum) of a block, chunk by chunk to L1 in fp16, and its product with V."""
+def _larger(context: Context, columns: int, source: Any, first: Chunk, chunk: Chunk) -> None:
+    """Maxima of a chunk and of what is known; a shorter chunk is compared column by column, its end after the rest."""
+    tik, largest, s = context.tik, context.buffers.largest, context.buffers.s[chunk.index]
+    if chunk.tiles == first.tiles:
+        apply(tik.vec_max, columns * first.tiles * TILE_ELEMENTS, (largest, source, s))
+        return
+    if source is not largest:
+        apply(tik.vec_adds, columns * first.tiles * TILE_ELEMENTS, (largest, source), 0.0)
+    for column in range(columns):
+        target = largest[column * first.tiles * TILE_ELEMENTS :]
+        taken = s[column * chunk.tiles * TILE_ELEMENTS :]
+        apply(tik.vec_max, chunk.tiles * TILE_ELEMENTS, (target, target, taken))
+
+
+def rescale_output(context: Context, queries: QuerySlice) -> None:
+    """O^T * decay to L0C, where the product of the next block is added to it."""
     tik, buffers = context.tik, context.buffers
-    slab = block.tiles * TILE_ELEMENTS
-    spread(tik, block.tiles, buffers.scratch, buffers.peak)
-    for chunk in context.geometry.chunks(keys.keys):
-        s, p, elements = buffers.s[chunk.index], buffers.half.next(), chunk.tiles * slab
-        for index in range(chunk.tiles):
-            part = s[index * slab :]
-            apply(tik.vec_sub, slab, (part, part, buffers.scratch))
+    o, height = buffers.o[queries.index], (context.geometry.depth + 1) * TILE
+    across(tik.vmul, queries.tiles, height, o, buffers.vectors["decay"])
+    tik.data_move(buffers.o_cube, o, 0, 1, queries.tiles * (context.geometry.depth + 1), 0, 0)
+
+
+def take_output(context: Context, queries: QuerySlice) -> None:
+    """O^T of a slice from L0C."""
+    tiles = queries.tiles * (context.geometry.depth + 1)
+    drain(context.tik, context.buffers.o[queries.index], context.buffers.o_cube, tiles)
+
+
+def weigh_values(context: Context, queries: QuerySlice, keys: KeyBlock, goes_on: Any) -> None:
+    """P^T = exp(S^T - maximum) of a block, chunk by chunk to L1 in fp16, and its product with V.
+
+    goes_on: whether the product is added to what L0C holds; may be symbolic.
+    """
+    tik, buffers, half = context.tik, context.buffers, context.geometry.half
+    chunks = context.geometry.chunks(keys.keys)
+    for chunk in chunks:
+        subtrahend = vector(context, "growth" if half else "peak", queries)
+        across(tik.vsub, queries.tiles, chunk.tiles * TILE, buffers.s[chunk.index], subtrahend)
+    for chunk in chunks:
+        s, elements = buffers.s[chunk.index], chunk.tiles * queries.tiles * TILE_ELEMENTS
         if context.scale.rest != 1.0:
             apply(tik.vec_muls, elements, (s, s), context.scale.rest)
         apply(tik.vec_exp, elements, (s, s))
-        narrow(tik, elements, p, s)
-        tik.data_move(buffers.p[chunk.index], p, 0, 1, chunk.tiles * block.tiles * FRACTAL_BLOCKS, 0, 0)
-        weigh(context, v, block, keys, chunk)
+        p = s
+        if not half:
+            p = buffers.half.next()
+            convert(tik, elements, p, s)
+        _store_weights(context, queries, chunk, p)
+        weigh(context, queries, keys, chunk, goes_on if chunk.index == 0 else True)
 
 
-def update_output(context: Context, block: QueryBlock) -> None:
-    """O^T = O^T * decay + the block's product. The scores' first chunk is free to receive the product."""
-    tik, buffers, slabs = context.tik, context.buffers, context.geometry.depth + 1
-    slab, received = block.tiles * TILE_ELEMENTS, buffers.s[0]
-    room = context.geometry.chunk
-    spread(tik, block.tiles, buffers.scratch, buffers.decay)
-    for first in range(0, slabs, room):
-        count = min(room, slabs - first)
-        drain(context, received, buffers.o_cube, block, first, count, slabs)
-        for index in range(first, first + count):
-            part = buffers.o[index * slab :]
-            apply(tik.vec_mul, slab, (part, part, buffers.scratch))
-        part = buffers.o[first * slab :]
-        apply(tik.vec_add, count * slab, (part, part, received))
+def _store_weights(context: Context, queries: QuerySlice, chunk: Chunk, p: Any) -> None:
+    """P^T of a chunk to L1, from columns of queries to [keys / 16][queries / 16][16][16]."""
+    for column in range(queries.tiles):
+        target = context.buffers.p[chunk.index][column * TILE_ELEMENTS]
+        source = p[column * chunk.tiles * TILE_ELEMENTS]
+        gap = (queries.tiles - 1) * FRACTAL_BLOCKS
+        context.tik.data_move(target, source, 0, chunk.tiles, FRACTAL_BLOCKS, 0, gap)
 
 
-def finish(context: Context, block: QueryBlock) -> None:
+def finish(context: Context, queries: QuerySlice) -> None:
     """Writes O = O^T / row sum, transposed to NZ, and the log-sum-exp."""
-    tik, buffers, tiles = context.tik, context.buffers, block.tiles
-    slab = tiles * TILE_ELEMENTS
-    total, inverse, work = buffers.new_peak, buffers.decay, buffers.scratch[slab:]
-    first_rows(tik, tiles, total, buffers.o)
-    tik.vec_rec_high_preci(TILE, inverse[0:], total[0:], work, tiles, 2, 2)
-    _write_log_sum(context, block, total)
-    spread(tik, tiles, buffers.scratch, inverse)
-    for first in range(0, context.geometry.depth, context.geometry.chunk):
-        count = min(context.geometry.chunk, context.geometry.depth - first)
-        _write_output(context, block, first, count)
+    tik, vectors, elements = context.tik, context.buffers.vectors, queries.tiles * TILE
+    o, height = context.buffers.o[queries.index], context.geometry.depth + 1
+    total, inverse = vectors["new_peak"], vectors["decay"]
+    first_rows(tik, queries.tiles, height * TILE, total, o)
+    tik.vec_rec_high_preci(TILE, inverse[0:], total[0:], vectors["work"], queries.tiles, 2, 2)
+    _write_log_sum(context, queries, total, elements)
+    across(tik.vmul, queries.tiles, height * TILE, o, inverse)
+    room = context.geometry.passing_tiles // height
+    for first in range(0, queries.tiles, room):
+        _write_output(context, queries, first, min(room, queries.tiles - first))
 
 
-def _write_log_sum(context: Context, block: QueryBlock, total: Any) -> None:
-    tik, buffers, tiles = context.tik, context.buffers, block.tiles
-    apply_packed(tik.vec_ln, tiles, (total, total))
+def _write_log_sum(context: Context, queries: QuerySlice, total: Any, elements: int) -> None:
+    tik, peak = context.tik, vector(context, "peak", queries)
+    apply(tik.vec_ln, elements, (total, total))
     if context.scale.rest != 1.0:
-        apply_packed(tik.vec_muls, tiles, (buffers.peak, buffers.peak), context.scale.rest)
-    apply_packed(tik.vec_add, tiles, (total, total, buffers.peak))
-    target = context.globals.lse[block.head * pad(context.problem.Nq) + block.first * TILE]
-    tik.data_move(target, total, 0, 1, tiles * 2, 0, 0)
+        apply(tik.vec_muls, elements, (peak, peak), context.scale.rest)
+    apply(tik.vec_add, elements, (total, total, peak))
+    target = context.globals.lse[queries.head * pad(context.problem.Nq) + queries.first * TILE]
+    tik.data_move(target, total, 0, 1, queries.tiles * 2, 0, 0)
 
 
-def _write_output(context: Context, block: QueryBlock, first: int, count: int) -> None:
-    """Some slabs of O^T: divided, rounded, transposed, stored as [count][queries][16]."""
-    tik, buffers, problem = context.tik, context.buffers, context.problem
-    slab = block.tiles * TILE_ELEMENTS
-    values = buffers.o[(1 + first) * slab :]
-    for index in range(count):
-        part = values[index * slab :]
-        apply(tik.vec_mul, slab, (part, part, buffers.scratch))
-    upright, turned = buffers.half.next(), buffers.half.next()
-    narrow(tik, count * slab, upright, values)
-    tik.vec_trans(turned, upright, count * block.tiles, 1, 1)
+def _write_output(context: Context, queries: QuerySlice, first: int, count: int) -> None:
+    """O^T of some tiles of queries: rounded, transposed, stored as [depth][queries][16]."""
+    tik, problem, depth = context.tik, context.problem, context.geometry.depth
+    height = depth + 1
+    upright, turned = context.buffers.half.next(), context.buffers.half.next()
+    values = context.buffers.o[queries.index][first * height * TILE_ELEMENTS :]
+    convert(tik, count * height * TILE_ELEMENTS, upright, values)
+    for column in range(count):
+        source = upright[(column * height + 1) * TILE_ELEMENTS :]
+        tik.vec_trans(turned[column * TILE_ELEMENTS :], source, depth, count, 1)
     length = pad(problem.Nq)
-    start = (block.head * context.geometry.depth + first) * length + block.first * TILE
-    store(tik, context.globals.o, start, turned, count, length, block.tiles * TILE)
+    start = queries.head * depth * length + (queries.first + first) * TILE
+    store(tik, context.globals.o, start, turned, depth, length, count * TILE)

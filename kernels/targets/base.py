@@ -40,6 +40,8 @@ class Compiled(Protocol):
         inputs: ``q`` (B, H, Nq, D) and ``k``, ``v`` (B, H, N, D), float16, unscaled: the kernel's adapter applies
         1/sqrt(D). ``attn_mask`` where the problem has one: (B, Nq, N) for full, (1, Nq, N) for shared; 1 = masked.
         outputs: ``o`` (B, H, Nq, D) float16 and ``lse`` (B, H, Nq) float32, the natural log-sum-exp of a row's scores.
+        Op flash_attention_grad: inputs also ``o`` and ``lse`` as the forward op gives them and ``do`` (B, H, Nq, D)
+        float16; outputs ``dq`` (B, H, Nq, D) and ``dk``, ``dv`` (B, H, N, D), float32.
         Raises RunFailed.
         """
         ...

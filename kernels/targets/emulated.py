@@ -17,6 +17,7 @@ from autotune.kernels.davinci import costs, install, set_current_compile_soc_inf
 from autotune.kernels.davinci import soc as chips
 from autotune.kernels.davinci.errors import CapacityError, NotEmulated, TikError
 from autotune.kernels.davinci.program import Program
+from autotune.kernels.flash_attention.backward import flash_attention_grad
 from autotune.kernels.flash_attention.forward import flash_attention
 from autotune.kernels.flash_attention.layout import from_nz, to_nz
 from autotune.kernels.targets.base import TimingBudget
@@ -24,6 +25,8 @@ from autotune.outcome import EMULATED, Timing
 from autotune.plan import TilingPlan, pad
 from autotune.problem import AttentionProblem
 
+RESULTS = {"flash_attention": ("o", "lse"), "flash_attention_grad": ("dq", "dk", "dv")}
+"""A kernel's outputs, in its own order."""
 NO_KERNEL_SOURCE = frozenset(("reference.py",))
 """Files beside the kernel that do not change what it does or how long it takes."""
 
@@ -58,7 +61,8 @@ class EmulatedTarget:
         if set_current_compile_soc_info(self.hardware.name, aicore_num=self.hardware.cores) != "success":
             raise CompileFailed(f"{self.hardware.name} does not have {self.hardware.cores} cores")
         try:
-            return EmulatedKernel(problem, flash_attention(problem, plan), self.profile)
+            build = flash_attention_grad if problem.op == "flash_attention_grad" else flash_attention
+            return EmulatedKernel(problem, build(problem, plan), self.profile)
         except CapacityError as error:
             raise PlanRejected(str(error)) from error
         except (TikError, NotEmulated) as error:
@@ -85,13 +89,25 @@ class EmulatedKernel:
             given = inputs[name].shape if name in inputs else None
             if given != shape:
                 raise RunFailed(f"input {name} has shape {given}, the kernel was built for {shape}")
-        feed = {name: to_nz(np.asarray(inputs[name], np.float16)) for name in _shapes(self.problem)}
+        feed = {name: self._to_device(name, np.asarray(inputs[name])) for name in _shapes(self.problem)}
         try:
-            o, lse = self.tik.tikdb.start_debug(feed_dict=feed, interactive=False)
+            results = self.tik.tikdb.start_debug(feed_dict=feed, interactive=False)
         except (TikError, NotEmulated) as error:
             raise RunFailed(str(error)) from error
-        batch, heads, nq, _, head_dim = self.problem.shape
-        return {"o": from_nz(o, nq, head_dim), "lse": lse.reshape(batch, heads, pad(nq))[:, :, :nq].copy()}
+        names = RESULTS[self.problem.op]
+        return {name: self._to_host(name, array) for name, array in zip(names, results)}
+
+    def _to_device(self, name: str, array: np.ndarray) -> np.ndarray:
+        if name != "lse":
+            return to_nz(array.astype(np.float16))
+        padding = [(0, 0), (0, pad(self.problem.Nq) - self.problem.Nq)]
+        return np.pad(array.reshape(self.problem.heads_total, -1).astype(np.float32), padding)
+
+    def _to_host(self, name: str, array: np.ndarray) -> np.ndarray:
+        batch, heads, nq, n, head_dim = self.problem.shape
+        if name == "lse":
+            return array.reshape(batch, heads, pad(nq))[:, :, :nq].copy()
+        return from_nz(array, n if name in ("dk", "dv") else nq, head_dim)
 
     def time(self, budget: TimingBudget) -> Timing:
         """The timing model's answer: one run says it all, so the budget does not matter."""
@@ -120,6 +136,8 @@ def _shapes(problem: AttentionProblem) -> dict[str, tuple[int, ...]]:
         "k": (batch, heads, n, head_dim),
         "v": (batch, heads, n, head_dim),
     }
+    if problem.op == "flash_attention_grad":
+        shapes |= {"o": shapes["q"], "do": shapes["q"], "lse": (batch, heads, nq)}
     if problem.attn_mask in ("full", "shared"):
         shapes["attn_mask"] = (batch if problem.attn_mask == "full" else 1, nq, n)
     return shapes

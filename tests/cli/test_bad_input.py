@@ -18,7 +18,6 @@ BAD_PROBLEMS = [
     ("--shape 1,1,64,64,x", "shape: 'x' is no whole number"),
     ("", "Missing option '--shape'."),
     (f"{GOOD} --op attention", "op is 'attention'; it must be one of flash_attention, flash_attention_grad"),
-    (f"{GOOD} --op flash_attention_grad", "no kernel here computes op flash_attention_grad yet"),
     (f"{GOOD} --attn-mask sideways", "attn_mask is 'sideways'; it must be one of"),
     (f"{GOOD} --dropout", "no kernel here computes dropout yet"),
     (f"{GOOD} --alibi", "no kernel here computes alibi yet"),
@@ -43,7 +42,7 @@ BAD_SWEEPS = [
 ]
 BAD_QUESTIONS = [
     (f"{GOOD} --device Ascend999", "device 'Ascend999' is unknown; the known ones are"),
-    (f"{GOOD} --allow exact,perfect", "--allow 'perfect' is unknown; known: exact, nearest, default"),
+    (f"{GOOD} --allow exact,perfect", "--allow 'perfect' is unknown; known: pinned, exact, nearest, default"),
     (f"{GOOD} --url http://127.0.0.1:8321", "--db and --url exclude each other"),
 ]
 BAD_SERVICES = [

@@ -31,7 +31,7 @@ def source_of(found: Answer) -> BestPlan:
 
 
 def test_an_exact_match_is_what_was_stored(best: BestPlan, device: Device, store: Store) -> None:
-    store.publish(best)
+    store.publish(replace(best, timing=replace(best.timing, stays_best=0.9)))
     found = answered(best.problem, device, store)
     assert found.to_json() == {
         "problem": {
@@ -55,11 +55,14 @@ def test_an_exact_match_is_what_was_stored(best: BestPlan, device: Device, store
             "Tc": 4,
             "core_split": {"rule": "balanced", "block_num": 32},
             "double_buffer": False,
+            "slice_rows": 0,
+            "exp": "float32",
             "strategy": "lattice",
         },
         "time_us": 200.0,
         "kind": "emulated",
         "clock": "model-1",
+        "stays_best": 0.9,
         "default_time_us": 250.0,
         "speedup_over_default": 1.25,
         "match": "exact",
@@ -96,6 +99,8 @@ def test_the_nearest_plan_is_worked_out_for_the_problem_asked_about(
         "Tc": 2,
         "core_split": {"rule": "balanced", "block_num": 32},  # 6 heads of 8 row blocks: more than the cores
         "double_buffer": False,
+        "slice_rows": 0,
+        "exp": "float32",
         "strategy": "lattice",
     }
 

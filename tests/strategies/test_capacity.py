@@ -46,9 +46,9 @@ def test_a_memory_of_size_0_sets_no_limit() -> None:
 
 @pytest.mark.parametrize("mask", ["none", "causal"])
 def test_splits_that_differ_are_proposed_apart(mask: str) -> None:
-    problem = AttentionProblem.of((1, 1, 1024, 1024, 64), attn_mask=mask)
+    problem = AttentionProblem.of((1, 20, 1024, 1024, 64), attn_mask=mask)
     rules = {plan.core_split.rule for plan in CapacityTiling.plans(problem, CHIP)}
-    assert rules == ({"even"} if mask == "none" else {"even", "balanced"})
+    assert "even" in rules and (mask == "causal") == bool(rules - {"even"})
 
 
 def test_the_public_interface_gives_the_first_plan() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -33,35 +34,51 @@ def plans(problem: AttentionProblem, chip: Hardware = CHIP) -> list[TilingPlan]:
 def test_all_blocks_that_fit_and_no_others(Nq: int, N: int, head_dim: int, ub: int, l1: int) -> None:
     problem = AttentionProblem.of((1, 2, Nq, N, head_dim))
     chip = Hardware("small", 4, 1000, ub, l1, 8 * KIB, 8 * KIB, 16 * KIB)
+    steps = [16, 32, 48, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512, 576, 640, 704]
+    grids = [{side for side in steps if side <= length + 15} | {-(-length // 16) * 16} for length in (Nq, N)]
     expected = {
-        (Br, Bc, double_buffer)
-        for Br, Bc, double_buffer in product(range(16, Nq + 16, 16), range(16, N + 16, 16), (False, True))
-        if not broken(problem, Br, Bc, chip, double_buffer)
+        (Br, Bc, slice_rows, exp, double_buffer)
+        for Br, Bc in product(*grids)
+        for slice_rows, exp, double_buffer in product((0, 64), ("float32", "float16"), (False, True))
+        if (not slice_rows or (Br > slice_rows and Br % slice_rows == 0))
+        and not broken(problem, Br, Bc, chip, double_buffer, slice_rows)
     }
-    found = [(plan.Br, plan.Bc, plan.double_buffer) for plan in plans(problem, chip)]
+    found = [(plan.Br, plan.Bc, plan.slice_rows, plan.exp, plan.double_buffer) for plan in plans(problem, chip)]
     assert len(found) == len(set(found)) and set(found) == expected
 
 
 def test_largest_first_then_the_knobs() -> None:
     found = plans(AttentionProblem.of((1, 1, 32, 40, 64), attn_mask="causal"))
-    order = [(p.Br, p.Bc, p.core_split.rule, p.double_buffer) for p in found]
-    assert order[:4] == [
-        (32, 48, "even", False),
-        (32, 48, "even", True),
-        (32, 32, "even", False),
-        (32, 32, "even", True),
+    order = [(p.Br, p.Bc, p.core_split.rule, p.exp, p.double_buffer) for p in found]
+    assert order[:5] == [
+        (32, 48, "even", "float32", False),
+        (32, 48, "even", "float32", True),
+        (32, 48, "even", "float16", False),
+        (32, 48, "even", "float16", True),
+        (32, 32, "even", "float32", False),
     ]
-    assert [order[i][:2] for i in range(0, len(order), 2)][:3] == [(32, 48), (32, 32), (16, 48)]
-    areas = [Br * Bc for Br, Bc, _, _ in order]
+    assert [order[i][:2] for i in range(0, len(order), 4)][:3] == [(32, 48), (32, 32), (16, 48)]
+    areas = [Br * Bc for Br, Bc, *_ in order]
     assert areas == sorted(areas, reverse=True)
 
 
+@pytest.mark.parametrize("options", [{"attn_mask": "full"}, {"high_precision": True}, {"op": "flash_attention_grad"}])
+def test_an_fp16_exponential_is_not_tried_where_it_is_not_right(options: dict[str, Any]) -> None:
+    assert {plan.exp for plan in plans(AttentionProblem.of((1, 2, 256, 256, 64), **options))} == {"float32"}
+
+
+def test_the_space_is_small_enough_to_go_through() -> None:
+    for head_dim in (40, 64, 128):
+        assert 500 < len(plans(AttentionProblem.of((1, 32, 16384, 16384, head_dim), attn_mask="causal"))) < 4000
+
+
 def test_splits_are_crossed_only_where_they_differ() -> None:
-    shape = (1, 1, 256, 256, 64)
+    shape = (1, 12, 256, 256, 64)
     unmasked = {(p.Br, p.core_split.rule) for p in plans(AttentionProblem.of(shape))}
     causal = {(p.Br, p.core_split.rule) for p in plans(AttentionProblem.of(shape, attn_mask="causal")) if p.Bc == 64}
     assert {rule for _, rule in unmasked} == {"even"}
-    assert (64, "balanced") in causal and (64, "even") in causal and (256, "balanced") not in causal
+    assert {rule for Br, rule in causal if Br == 16} == {"even", "causal"}
+    assert {rule for Br, rule in causal if Br == 256} == {"even"}, "one row block for a head"
 
 
 def test_every_plan_is_legal_pure_and_names_its_cores() -> None:

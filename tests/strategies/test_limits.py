@@ -18,11 +18,11 @@ PROBLEM = AttentionProblem.of((1, 1, 4096, 4096, 64))
 @pytest.mark.parametrize(
     ("memory", "size", "needed"),
     [
-        ("UB", "ub_bytes", 128 * 256 * 2 + 128 * 16 * 4 + 2 * 128 * 4),
+        ("UB", "ub_bytes", 128 * 256 * 2 + 128 * (64 + 16 + 1) * 4),
         ("L1", "l1_bytes", 128 * 64 * 2 + 128 * 256 * 2 + 2 * 256 * 64 * 2),
         ("L0A", "l0a_bytes", 16 * 64 * 2),
         ("L0B", "l0b_bytes", 16 * 64 * 2),
-        ("L0C", "l0c_bytes", 128 * 16 * 4),
+        ("L0C", "l0c_bytes", 128 * (16 + 64 + 16) * 4),
     ],
 )
 def test_each_memory_is_broken_one_byte_below_its_need(memory: str, size: str, needed: int) -> None:
@@ -37,6 +37,15 @@ def test_a_second_buffer_holds_k_and_v_again() -> None:
     one = 128 * 64 * 2 + 128 * 256 * 2 + 2 * 256 * 64 * 2
     chip = replace(CHIP, l1_bytes=one)
     assert broken(PROBLEM, 128, 256, chip, double_buffer=True) == (BrokenLimit("L1", one + 2 * 256 * 64 * 2, one),)
+
+
+def test_a_slice_takes_the_room_of_its_rows() -> None:
+    needs = {"ub_bytes": 64 * 1024 * 2 + 256 * 81 * 4, "l1_bytes": 256 * 64 * 2 + 64 * 1024 * 2 + 2 * 1024 * 64 * 2}
+    for size, needed in needs.items():
+        enough, short = (Hardware.from_json({**CHIP.to_json(), size: room}) for room in (needed, needed - 1))
+        assert broken(PROBLEM, 256, 1024, enough, slice_rows=64) == ()
+        assert broken(PROBLEM, 256, 1024, short, slice_rows=64) != ()
+        assert broken(PROBLEM, 256, 1024, enough) != ()
 
 
 def test_head_dim_counts_padded_to_16() -> None:

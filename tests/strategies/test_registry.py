@@ -61,8 +61,8 @@ def define(name: str, blocks: Iterable[object] = ()) -> type[TilingStrategy]:
 
 
 def test_the_built_in_strategies_sparse_first() -> None:
-    assert names() == ("sparse", "capacity", "lattice", "tuned", "wukong", "xunfei")
-    assert names(PROPOSAL) == ("sparse", "capacity", "wukong", "xunfei")
+    assert names() == ("sparse", "capacity", "lattice", "occupancy", "tuned", "wukong", "xunfei")
+    assert names(PROPOSAL) == ("sparse", "capacity", "occupancy", "wukong", "xunfei")
     assert names(SPACE) == ("lattice",) and names(ON_REQUEST) == ("tuned",)
     assert all(info.origin == "built-in" and info.summary.endswith(".") for info in listing())
 
@@ -75,7 +75,9 @@ def test_subclassing_registers() -> None:
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(UnknownName, match="'best'; known: sparse, capacity, lattice, tuned, wukong, xunfei") as raised:
+    with pytest.raises(
+        UnknownName, match="'best'; known: sparse, capacity, lattice, occupancy, tuned, wukong, xunfei"
+    ) as raised:
         TilingStrategy.from_strategy_name("best")
     assert raised.value.field == "strategy"
 

@@ -9,6 +9,7 @@ from autotune.errors import PlanRejected
 from autotune.hardware import Hardware
 from autotune.plan import CoreSplit, TilingPlan
 from autotune.problem import AttentionProblem
+from autotune.strategies.core_split import RULES
 from autotune.strategies.registry import TilingPara, TilingStrategy
 from tests.sweep.synthetic import CHIP
 
@@ -68,12 +69,13 @@ def test_foreign_plans_get_the_cores_of_their_rule_and_unknown_rules_a_warning()
     found = candidates(PROBLEM, CHIP, ("foreign",), anything)
     assert list(found.plans) == ["Br=128;Bc=128;split=even/4", "Br=32;Bc=32;split=even/4"]
     [warning] = found.warnings
-    assert warning == "strategy 'foreign' asks for the core split 'diagonal'; known: even, balanced"
+    assert warning == f"strategy 'foreign' asks for the core split 'diagonal'; known: {', '.join(RULES)}"
 
 
 def test_coordinates_are_the_knobs_and_the_rule() -> None:
     plan = TilingPlan(128, 256, CoreSplit("balanced", 32), double_buffer=True, strategy="lattice")
-    assert coordinates(plan) == {"Br": 128, "Bc": 256, "double_buffer": True, "core_split": "balanced"}
+    knobs = {"double_buffer": True, "slice_rows": 128, "exp": "float32", "core_split": "balanced"}
+    assert coordinates(plan) == {"Br": 128, "Bc": 256, **knobs}
 
 
 @pytest.mark.parametrize(
@@ -82,6 +84,9 @@ def test_coordinates_are_the_knobs_and_the_rule() -> None:
         (TilingPlan(128, 272), True),
         (TilingPlan(144, 256), True),
         (TilingPlan(128, 256, double_buffer=True), True),
+        (TilingPlan(256, 256, slice_rows=128), True),
+        (TilingPlan(256, 256, slice_rows=64), False),
+        (TilingPlan(128, 256, exp="float16"), False),
         (TilingPlan(112, 512), False),
         (TilingPlan(512, 240), False),
         (TilingPlan(512, 512, CoreSplit("balanced")), False),

@@ -51,6 +51,21 @@ def test_the_best_plan_is_published_with_its_evidence(bench: Bench, problem: Att
     assert report.results[0].published
 
 
+def test_a_best_plan_carries_how_often_it_stays_best(bench: Bench, problem: AttentionProblem) -> None:
+    asked: list[list[str]] = []
+
+    def confidence(of: AttentionProblem, plans: list[TilingPlan]) -> float:
+        asked.append([plan.key for plan in plans])
+        return 0.75
+
+    bench.sweep(trials=30, confidence=confidence).run([problem])
+    times = {t.plan.key: t.outcome.timing.time_us for t in bench.store.recorded if isinstance(t.outcome, Timed)}
+    assert asked == [sorted(times, key=times.__getitem__)[:4]]
+    assert bench.store.published[0].timing.stays_best == 0.75
+    bench.sweep(trials=30, confidence=confidence).run([problem])
+    assert len(asked) == 1, "a sweep that tried nothing knows nothing new"
+
+
 def test_finds_a_better_plan_than_the_default(bench: Bench, problem: AttentionProblem) -> None:
     [result] = bench.sweep(trials=40).run([problem]).results
     assert result.best is not None
@@ -58,14 +73,15 @@ def test_finds_a_better_plan_than_the_default(bench: Bench, problem: AttentionPr
 
 
 def test_tries_everything_where_everything_fits_in_the_budget(bench: Bench) -> None:
-    """32 x 32: Br and Bc are 16 or 32; two K/V buffers or one. Formula: one block of all is best."""
+    """32 x 32: Br and Bc are 16 or 32; one K/V buffer or two, either exponential. Formula: one block is best."""
     problem = AttentionProblem.of((1, 1, 32, 32, 16))
     [result] = bench.sweep(trials=None).run([problem]).results
     assert sorted(tried(bench)) == sorted(
-        TilingPlan(Br, Bc, CoreSplit("even", 32 // Br), buffers).key
+        TilingPlan(Br, Bc, CoreSplit("even", 32 // Br), buffers, exp=exp).key
         for Br in (16, 32)
         for Bc in (16, 32)
         for buffers in (False, True)
+        for exp in ("float32", "float16")
     )
     assert result.best is not None
     assert (result.best.plan.Bc, result.best.plan.double_buffer) == (32, True)
@@ -126,7 +142,10 @@ def test_a_plan_that_does_not_fit_rules_out_larger_ones(bench: Bench, problem: A
     rejected: list[TilingPlan] = []
     for trial in bench.store.recorded[2:]:
         larger = [p for p in rejected if trial.plan.Br >= p.Br and trial.plan.Bc >= p.Bc]
-        assert [p for p in larger if trial.plan.double_buffer >= p.double_buffer] == []
+        alike = [p for p in larger if (p.exp, p.core_split.rule) == (trial.plan.exp, trial.plan.core_split.rule)]
+        rows = trial.plan.slice_rows or trial.plan.Br
+        more = [p for p in alike if rows >= (p.slice_rows or p.Br) and trial.plan.double_buffer >= p.double_buffer]
+        assert more == []
         if isinstance(trial.outcome, Rejected):
             rejected.append(trial.plan)
     assert rejected

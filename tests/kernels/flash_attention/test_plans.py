@@ -38,13 +38,16 @@ def recorded_bytes(problem: AttentionProblem, plan: TilingPlan) -> dict[str, int
     blocks=st.tuples(st.integers(1, 16), st.integers(1, 40)),
     mask=st.sampled_from(["none", "causal", "full", "shared"]),
     double_buffer=st.booleans(),
+    slice_rows=st.integers(0, 6),
+    exp=st.sampled_from(["float32", "float16"]),
 )
 def test_bytes_are_those_that_the_recorder_accounts(
-    lengths: tuple[int, int], head_dim: int, blocks: tuple[int, int], mask: str, double_buffer: bool
-) -> None:
+    lengths: tuple[int, int], head_dim: int, blocks: tuple[int, int], mask: str, double_buffer: bool, slice_rows: int,
+    exp: str,
+) -> None:  # fmt: skip
     problem = AttentionProblem.of((1, 1, *lengths, head_dim), attn_mask=mask)
     Br, Bc = (16 * min(block, -(-length // 16)) for block, length in zip(blocks, lengths))
-    plan = TilingPlan(Br, Bc, double_buffer=double_buffer)
+    plan = TilingPlan(Br, Bc, double_buffer=double_buffer, slice_rows=16 * slice_rows, exp=exp)
     try:
         geometry = plans.check(problem, plan, CHIP)
     except PlanRejected:
@@ -59,13 +62,26 @@ def test_bytes_of_a_block_by_hand() -> None:
     """Br 64, Bc 128, d 64: 4 query tiles, 8 key tiles in chunks of 3, 4 tiles of head dimension."""
     geometry = plans.check(PROBLEM, PLAN, CHIP)
     assert (geometry.rows, geometry.keys, geometry.depth, geometry.chunk, geometry.part) == (4, 8, 4, 3, 4)
-    scores_and_output = 64 * 4 * (128 + 64 + 16)
-    halves, scratch, vectors = 2 * 2 * 64 * 48, 4 * 64 * 32, 3 * 4 * 64
-    assert geometry.ub_bytes() == scores_and_output + halves + scratch + vectors
-    assert geometry.l0c_bytes() == scores_and_output
+    scores, output, largest = 64 * 4 * 128, 64 * 4 * (64 + 16), 64 * 4 * 48
+    folds, halves, vectors = 2 * 64 * 4 * 16, 2 * 2 * 64 * 48, (1 + 1 + 1 + 2) * 4 * 64
+    assert geometry.ub_bytes() == scores + output + largest + folds + halves + vectors
+    assert geometry.l0c_bytes() == 64 * 4 * 3 * 48 + output
     assert geometry.l1_bytes() == 2 * (64 * 64 + 64 * 128 + 16 * 48 + 2 * 128 * 64)
     assert geometry.l0a_bytes() == 2 * 2 * 48 * 80
     assert geometry.l0b_bytes() == 2 * 2 * 48 * 64 + 2 * 64 * 64
+
+
+def test_bytes_of_fp16_slices_by_hand() -> None:
+    """Br 128 in slices of 64, Bc 256, d 64: chunks of 6 key tiles."""
+    geometry = plans.check(PROBLEM, TilingPlan(128, 256, slice_rows=64, exp="float16"), CHIP)
+    assert (geometry.rows, geometry.slice, geometry.chunk, geometry.ring) == (8, 4, 6, 3)
+    scores, output, largest = 64 * 2 * 256, 128 * 4 * (64 + 16), 64 * 2 * 96
+    folds, half = 2 * 64 * 2 * 16, 2 * 64 * 96
+    vectors = 2 * 128 * 4 + 4 * 64 * 4 + 2 * 128 * 2
+    assert geometry.ub_bytes() == scores + output + largest + folds + half + vectors
+    assert geometry.l0c_bytes() == 64 * 4 * (3 * 96 + 64 + 16)
+    assert geometry.l1_bytes() == 2 * (128 * 64 + 64 * 256 + 16 * 96 + 128 * 16 + 2 * 256 * 64)
+    assert geometry.l0b_bytes() == 2 * (2 * 96 * 64 + 64 * 64 + 64 * 16)
 
 
 def test_double_buffering_doubles_only_key_and_value_tiles() -> None:
@@ -89,6 +105,13 @@ def test_double_buffering_doubles_only_key_and_value_tiles() -> None:
 def test_what_the_kernel_does_not_compute_is_refused_by_name(options: dict[str, Any], word: str) -> None:
     with pytest.raises(PlanRejected, match=word):
         plans.check(AttentionProblem.of((1, 2, 256, 256, 64), **options), PLAN, CHIP)
+
+
+@pytest.mark.parametrize("mask", ["full", "shared"])
+def test_an_fp16_exponential_is_refused_for_masks_that_are_data(mask: str) -> None:
+    problem = AttentionProblem.of((1, 2, 256, 256, 64), attn_mask=mask)
+    with pytest.raises(PlanRejected, match=f"fp16 exponential cannot follow the mask '{mask}'"):
+        plans.check(problem, replace(PLAN, exp="float16"), CHIP)
 
 
 def test_too_large_a_block_is_refused_with_both_numbers() -> None:
