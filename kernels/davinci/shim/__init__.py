@@ -41,7 +41,7 @@ _PLATFORM_MODULES: dict[str, dict[str, Any]] = {
     "": platform.PLATFORM,
     ".cce_conf": platform.PLATFORM,
     ".cce_params": platform.PARAMETERS,
-    ".cce_build": {},
+    ".cce_build": dsl.absent_names("te.platform.cce_build"),
     ".platform_info": platform.PLATFORM,
     ".fusion_manager": register.FUSION,
 }

@@ -67,6 +67,7 @@ def test_a_name_that_is_not_emulated_fails_at_its_import() -> None:
     [
         ("te.lang.cce", "matmul"), ("te.tvm", "target"), ("tbe.tvm", "compute"), ("tbe.dsl", "build"),
         ("topi.generic", "auto_schedule"), ("tbe.tvm.topi.generic", "auto_schedule"),
+        ("te.platform.cce_build", "build_config"),
     ],
 )  # fmt: skip
 def test_the_compilers_other_language_is_imported_and_not_emulated(module: str, name: str) -> None:
