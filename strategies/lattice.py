@@ -42,7 +42,7 @@ class LatticeTiling(TilingStrategy):
     @classmethod
     def plans(cls, problem: AttentionProblem, hardware: Hardware) -> Iterable[TilingPlan]:
         forward = problem.op == "flash_attention"
-        half = forward and problem.attn_mask in ("none", "causal") and not problem.high_precision
+        half = (not forward or problem.attn_mask in ("none", "causal")) and not problem.high_precision
         for Br, Bc in sorted(blocks(problem, hardware), key=lambda block: (-block[0] * block[1], -block[0])):
             cores = block_num(problem, Br, Bc, hardware)
             slices = [rows for rows in (SLICES if forward else (0,)) if rows < Br and not Br % (rows or Br)]

@@ -229,6 +229,8 @@ def check(problem: AttentionProblem, plan: TilingPlan, hardware: Hardware) -> Ge
     """
     if problem.op != "flash_attention":
         raise PlanRejected(f"the forward kernel does not compute op {problem.op}")
+    if plan.exp == "float16" and problem.attn_mask in HALF_REFUSES:
+        raise PlanRejected(f"an fp16 exponential cannot follow the mask {problem.attn_mask!r}: use exp=float32")
     check_problem(problem, plan, hardware)
     return geometry(problem, plan, hardware)
 
@@ -240,8 +242,6 @@ def check_problem(problem: AttentionProblem, plan: TilingPlan, hardware: Hardwar
             raise PlanRejected(f"the kernel of op {problem.op} does not compute {what}")
     if hardware.name in WITHOUT_SINGLE_EXP:
         raise PlanRejected(f"{hardware.name} has no fp32 exponential, which the softmax of this kernel needs")
-    if plan.exp == "float16" and problem.attn_mask in HALF_REFUSES:
-        raise PlanRejected(f"an fp16 exponential cannot follow the mask {problem.attn_mask!r}: use exp=float32")
     try:
         plan.check_lengths(problem)
     except PlanError as error:
