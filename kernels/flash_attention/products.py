@@ -37,29 +37,29 @@ def load_queries(context: Context, block: QueryBlock) -> None:
             tik.data_move(target, staging, 0, 1, tiles * FRACTAL_BLOCKS, 0, 0)
 
 
-def load_keys(context: Context, block: QueryBlock, keys: KeyBlock) -> None:
-    """A block of K, and of the mask where there is one, to L1."""
-    _load_tile(context, context.buffers.k.at(keys.number)[0], context.globals.k, block, keys)
-    if context.geometry.has_mask_tile:
-        _load_mask(context, context.buffers.mask.at(keys.number)[0], block, keys)
+def load_keys(context: Context, head: Any, keys: KeyBlock) -> None:
+    """A block of K to L1."""
+    _load_tile(context, context.buffers.k.at(keys.number)[0], context.globals.k, head, keys)
 
 
 def load_values(context: Context, block: QueryBlock, keys: KeyBlock) -> None:
     """A block of V to L1."""
-    _load_tile(context, context.buffers.v.at(keys.number)[0], context.globals.v, block, keys)
+    _load_tile(context, context.buffers.v.at(keys.number)[0], context.globals.v, block.head, keys)
 
 
-def _load_tile(context: Context, target: Any, source: Any, block: QueryBlock, keys: KeyBlock) -> None:
+def _load_tile(context: Context, target: Any, source: Any, head: Any, keys: KeyBlock) -> None:
     """A block of K or V to L1 as [depth][keys][16]."""
     length, depth = pad(context.problem.N), context.geometry.depth
-    start = block.head * depth * length + keys.first * TILE
+    start = head * depth * length + keys.first * TILE
     load(context.tik, target, source, start, depth, length, keys.tiles * TILE)
 
 
-def _load_mask(context: Context, target: Any, block: QueryBlock, keys: KeyBlock) -> None:
-    """A block of the mask to L1 as [keys / 16][queries][16]."""
+def load_mask(context: Context, block: QueryBlock, keys: KeyBlock) -> None:
+    """A block of the mask, where there is one, to L1 as [keys / 16][queries][16]."""
+    if not context.geometry.has_mask_tile:
+        return
     problem = context.problem
-    length = pad(problem.Nq)
+    target, length = context.buffers.mask.at(keys.number)[0], pad(problem.Nq)
     batch = block.head // problem.heads if problem.attn_mask == "full" else 0
     start = (batch * (pad(problem.N) // TILE) + keys.first) * length + block.first * TILE
     load(context.tik, target, context.globals.mask, start, keys.tiles, length, block.tiles * TILE)
