@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from autotune.hardware import Hardware
@@ -17,7 +18,7 @@ from autotune.kernels.flash_attention.buffers import Buffers
 from autotune.kernels.flash_attention.constants import prepare
 from autotune.kernels.flash_attention.context import Context, Globals, KeyBlock, QueryBlock, QuerySlice
 from autotune.kernels.flash_attention.plans import Scale, check, check_work, work_runs
-from autotune.kernels.flash_attention.products import load_keys, load_mask, load_operand, load_queries, load_values, scores
+from autotune.kernels.flash_attention.products import load_keys, load_mask, load_operand, load_queries, load_values, scale_queries, scores
 from autotune.plan import TILE, TilingPlan, pad
 from autotune.problem import AttentionProblem
 
@@ -86,29 +87,41 @@ def _share(
                     start.set_as(first)
                     stop.set_as(end)
         with tik.if_scope(start < stop):
-            load_first_keys(context, start // row_blocks, plan)
+            _load_ahead(context, start, row_blocks, plan)
         with tik.for_range(start, stop, name="position") as position:
             _row_block(context, position, stop, row_blocks, plan)
 
 
 def _row_block(context: Context, position: Any, stop: Any, row_blocks: int, plan: TilingPlan) -> None:
-    """One block of queries; the last of a head may be shorter."""
-    tik, tiling = context.tik, plan.tiling(context.problem)
-    head, number = position // row_blocks, position % row_blocks
+    """One block of queries."""
+
+    def attend(block: QueryBlock) -> None:
+        with _attend(context, block, plan), context.tik.if_scope(position + 1 < stop):
+            _load_ahead(context, position + 1, row_blocks, plan)
+
+    _with_block(context, position, row_blocks, plan, attend)
+
+
+def _load_ahead(context: Context, position: Any, row_blocks: int, plan: TilingPlan) -> None:
+    """Q and the first block of K to L1, for the block of queries at a position, before the one before it has ended."""
+    _with_block(context, position, row_blocks, plan, partial(load_queries, context))
+    load_keys(context, position // row_blocks, first_keys(context.problem, plan))
+
+
+def _with_block(
+    context: Context, position: Any, row_blocks: int, plan: TilingPlan, act: Callable[[QueryBlock], None]
+) -> None:
+    """Does something with the block of queries at a position; the last of a head may be shorter."""
+    tiling, head, number = plan.tiling(context.problem), position // row_blocks, position % row_blocks
     first = number * (plan.Br // TILE)
-
-    def attend(tiles: int, queries: int) -> None:
-        with _attend(context, QueryBlock(head, first, tiles, queries), plan):
-            with tik.if_scope(position + 1 < stop):
-                load_first_keys(context, (position + 1) // row_blocks, plan)
-
+    last = QueryBlock(head, first, pad(tiling.last_Br) // TILE, tiling.last_Br)
     if row_blocks == 1 or tiling.last_Br == plan.Br:
-        attend(pad(tiling.last_Br) // TILE, tiling.last_Br)
+        act(last)
         return
-    with tik.if_scope(number < row_blocks - 1):
-        attend(plan.Br // TILE, plan.Br)
-    with tik.else_scope():
-        attend(pad(tiling.last_Br) // TILE, tiling.last_Br)
+    with context.tik.if_scope(number < row_blocks - 1):
+        act(QueryBlock(head, first, plan.Br // TILE, plan.Br))
+    with context.tik.else_scope():
+        act(last)
 
 
 def first_keys(problem: AttentionProblem, plan: TilingPlan) -> KeyBlock:
@@ -116,17 +129,12 @@ def first_keys(problem: AttentionProblem, plan: TilingPlan) -> KeyBlock:
     return KeyBlock(0, min(plan.Bc, problem.N))
 
 
-def load_first_keys(context: Context, head: Any, plan: TilingPlan) -> None:
-    """The first block of K to L1, for a block of queries that comes next."""
-    load_keys(context, head, first_keys(context.problem, plan))
-
-
 @contextmanager
 def _attend(context: Context, block: QueryBlock, plan: TilingPlan) -> Iterator[None]:
     """Attention of a block of queries; inside, what is done when its last scores are there and its output is not."""
     keys = _Keys(context, block, plan)
     load_mask(context, block, keys.first)
-    load_queries(context, block)
+    scale_queries(context, block)
     softmax.begin(context, block, keys.first)
     keys.first_scores()
     if keys.whole:
@@ -210,12 +218,8 @@ class _Keys:
     def _turn(self, queries: QuerySlice, keys: KeyBlock) -> None:
         context = self.context
         self._take_scores(queries, keys)
-        early = len(self.slices) > 1 or not context.geometry.half
-        if early:
-            self._next_scores(queries, keys)
         softmax.find_peaks(context, queries, keys)
-        if not early:
-            self._next_scores(queries, keys)
+        self._next_scores(queries, keys)
         goes_on = keys.number > 0
         if queries.index:
             softmax.take_output(context, self.slices[queries.index - 1])

@@ -22,16 +22,23 @@ FRACTAL_BLOCKS = 16
 
 
 def load_queries(context: Context, block: QueryBlock) -> None:
-    """Q of a block, times what the scale has for it, to L1 as [depth][queries][16] for each slice."""
+    """Q of a block as it is to L1, as [depth][queries][16]."""
+    length, depth = pad(context.problem.Nq), context.geometry.depth
+    start = block.head * depth * length + block.first * TILE
+    load(context.tik, context.buffers.q_raw, context.globals.q, start, depth, length, block.tiles * TILE)
+
+
+def scale_queries(context: Context, block: QueryBlock) -> None:
+    """Q of a block, times what the scale has for it, through UB, as [depth][queries][16] for each slice."""
     tik, buffers, geometry = context.tik, context.buffers, context.geometry
-    length = pad(context.problem.Nq)
     for queries in block.slices(geometry):
         step = geometry.passing_tiles // queries.tiles
         for first in range(0, geometry.depth, step):
             strips = min(step, geometry.depth - first)
             staging, tiles = buffers.half.next(), strips * queries.tiles
-            start = (queries.head * geometry.depth + first) * length + queries.first * TILE
-            load(tik, staging, context.globals.q, start, strips, length, queries.tiles * TILE)
+            source = buffers.q_raw[(first * block.tiles + queries.offset) * TILE_ELEMENTS]
+            burst, gap = (count * FRACTAL_BLOCKS for count in (queries.tiles, block.tiles - queries.tiles))
+            tik.data_move(staging, source, 0, strips, burst, gap, 0)
             apply(tik.vec_muls, tiles * TILE_ELEMENTS, (staging, staging), context.scale.exact)
             target = buffers.q[(queries.offset * geometry.depth + first * queries.tiles) * TILE_ELEMENTS]
             tik.data_move(target, staging, 0, 1, tiles * FRACTAL_BLOCKS, 0, 0)

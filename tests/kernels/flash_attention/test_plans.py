@@ -66,7 +66,7 @@ def test_bytes_of_a_block_by_hand() -> None:
     folds, halves, vectors = 2 * 64 * 4 * 16, 2 * 2 * 64 * 48, (1 + 1 + 1 + 2) * 4 * 64
     assert geometry.ub_bytes() == scores + output + largest + folds + halves + vectors
     assert geometry.l0c_bytes() == 64 * 4 * 3 * 48 + output
-    assert geometry.l1_bytes() == 2 * (64 * 64 + 64 * 128 + 16 * 48 + 2 * 128 * 64)
+    assert geometry.l1_bytes() == 2 * (2 * 64 * 64 + 64 * 128 + 16 * 48 + 2 * 128 * 64)
     assert geometry.l0a_bytes() == 2 * 2 * 48 * 80
     assert geometry.l0b_bytes() == 2 * 2 * 48 * 64 + 2 * 64 * 64
 
@@ -80,7 +80,7 @@ def test_bytes_of_fp16_slices_by_hand() -> None:
     vectors = 2 * 128 * 4 + 4 * 64 * 4 + 2 * 128 * 2
     assert geometry.ub_bytes() == scores + output + largest + folds + half + vectors
     assert geometry.l0c_bytes() == 64 * 4 * (3 * 96 + 64 + 16)
-    assert geometry.l1_bytes() == 2 * (128 * 64 + 64 * 256 + 16 * 96 + 128 * 16 + 2 * 256 * 64)
+    assert geometry.l1_bytes() == 2 * (2 * 128 * 64 + 64 * 256 + 16 * 96 + 128 * 16 + 2 * 256 * 64)
     assert geometry.l0b_bytes() == 2 * (2 * 96 * 64 + 64 * 64 + 64 * 16)
 
 
