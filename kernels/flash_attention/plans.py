@@ -19,7 +19,7 @@ from autotune.problem import AttentionProblem
 
 HALF_TILE, SINGLE_TILE = 512, 1024
 """Bytes of a 16 x 16 tile in fp16 and fp32."""
-FEWEST_CHUNKS = 3
+FEWEST_CHUNKS = 2
 """Chunks that a block is cut into where it can be, so that cube and vector unit work side by side."""
 MOST_CHUNK_TILES = 8
 """Longest chunk, in tiles: with 128 keys instructions are long and buffers still small."""
