@@ -6,6 +6,7 @@ writes later fails at once when another commit came between, whatever the time-o
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,7 +31,7 @@ _WRITES = "autotune_writes"
 def open_engine(path: Path) -> Engine:
     """An engine for the file at ``path``; nothing is read or created before its first connection."""
     # Threads bound the number of connections; waiting for a pooled one would only add a second time-out.
-    engine = create_engine(URL.create("sqlite", database=str(path)), max_overflow=-1)
+    engine = create_engine(URL.create("sqlite", database=str(path)), max_overflow=-1, json_deserializer=_parse)
     event.listen(engine, "connect", _prepare)
     event.listen(engine, "begin", _begin)
     return engine
@@ -73,6 +74,14 @@ _SENTENCES = {
 def _sentence(path: str, cause: str) -> str:
     template = next((text for sign, text in _SENTENCES.items() if sign in cause), "the database {path} failed: {cause}")
     return template.format(path=path, cause=cause)
+
+
+def _parse(text: Any) -> Any:
+    """A JSON column's value; None where a damaged row holds no JSON, which the row's reader then refuses."""
+    try:
+        return json.loads(text)
+    except (ValueError, TypeError, RecursionError):
+        return None
 
 
 def _prepare(connection: Any, _record: object) -> None:

@@ -3,16 +3,37 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import NoneType
 from typing import Any
 
 from sqlalchemy import RowMapping
 
 from autotune.errors import InvalidInput, StoreError
-from autotune.outcome import BestPlan, Timed, Timing, Trial, outcome_from_json, outcome_to_json
+from autotune.outcome import EMULATED, MEASURED, BestPlan, Timed, Timing, Trial, outcome_from_json, outcome_to_json
 from autotune.plan import TilingPlan
 from autotune.problem import AttentionProblem
 
 Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A best plan as a row. id: of its problem on its device and target kind; a faster plan keeps it.
+
+    pinned: the pinned revision of that place, None where nobody pinned one.
+    """
+
+    id: int
+    best: BestPlan
+    pinned: int | None = None
+
+
+@dataclass(frozen=True)
+class Page:
+    """Some best plans in the order of their ids. next: the id after which the next page starts; None at the end."""
+
+    listed: list[Listed]
+    next: int | None
 
 
 @dataclass(frozen=True)
@@ -70,16 +91,19 @@ def history_row(best: BestPlan) -> Row:
     }
 
 
-def to_problem(body: Any) -> AttentionProblem:
-    """Raises StoreError when this version cannot read what a later one stored."""
+def to_problem(key: str, body: Any) -> AttentionProblem:
+    """Raises StoreError when the row is damaged, or of a later version."""
     try:
-        return AttentionProblem.from_json(body)
+        problem = AttentionProblem.from_json(body)
     except (InvalidInput, AttributeError, TypeError) as error:
-        raise _unreadable("problem", error) from error
+        raise _unreadable(f"problem {str(key)[:100]!r}", error) from error
+    if problem.key != key:
+        raise _unreadable(f"problem {str(key)[:100]!r}", f"its body is {problem.key}")
+    return problem
 
 
 def to_trial(row: RowMapping, problem: AttentionProblem, device: str) -> Trial:
-    """The inverse of ``trial_row``. Raises StoreError when this version cannot read what a later one stored."""
+    """The inverse of ``trial_row``. Raises StoreError when the row is damaged, or of a later version."""
     try:
         plan, outcome = TilingPlan.from_json(row["plan"]), outcome_from_json(row["outcome"])
     except (InvalidInput, AttributeError, KeyError, TypeError) as error:
@@ -91,13 +115,31 @@ _COPIED = ("target", "fingerprint", "error", "default_time_us", "trials", "sweep
 
 
 def to_best(row: RowMapping, problem: AttentionProblem, device: str) -> BestPlan:
-    """The inverse of ``history_row``. Raises StoreError when this version cannot read what a later one stored."""
+    """The inverse of ``history_row``. Raises StoreError when the row is damaged, or of a later version."""
+    what = f"plan of revision {row['revision']}"
     try:
         plan, timing = TilingPlan.from_json(row["plan"]), Timing.from_json(row["timing"])
-    except (InvalidInput, AttributeError, KeyError, TypeError) as error:
-        raise _unreadable(f"plan of revision {row['revision']}", error) from error
+    except (InvalidInput, AttributeError, KeyError, TypeError, ValueError) as error:
+        raise _unreadable(what, error) from error
+    wrong = [name for name, kind in _KINDS.items() if not isinstance(row[name], kind)]
+    if wrong:
+        raise _unreadable(what, f"{wrong[0]} is {row[wrong[0]]!r}")
+    if timing.time_us != row["time_us"] or timing.kind not in (EMULATED, MEASURED) or not isinstance(timing.clock, str):
+        raise _unreadable(what, f"its timing does not belong to {row['time_us']!r} us")
     return BestPlan(problem, device, plan=plan, timing=timing, **{name: row[name] for name in _COPIED})
 
 
-def _unreadable(what: str, error: Exception) -> StoreError:
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    "target": str,
+    "fingerprint": str,
+    "error": float,
+    "default_time_us": (float, NoneType),
+    "trials": int,
+    "sweep": str,
+    "measured_at": str,
+}
+"""What SQLite, which keeps any value in any column, has to have kept."""
+
+
+def _unreadable(what: str, error: object) -> StoreError:
     return StoreError(f"this version cannot read the database's {what} ({error}); upgrade autotune", field="db")

@@ -19,7 +19,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-SCHEMA_REVISION = "0001"
+SCHEMA_REVISION = "0002"
 """The migration that makes these tables."""
 
 VERSION_TABLE = "tiling_alembic_version"
@@ -113,6 +113,34 @@ best_plans = Table(
     UniqueConstraint("problem_id", "device_id"),
 )
 """The present winner of each problem on each device: what decides a publication, and where in the history it stands."""
+
+pins = Table(
+    "pins",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("problem_id", ForeignKey("problems.id"), nullable=False),
+    Column("device_id", ForeignKey("devices.id"), nullable=False),
+    Column("revision", ForeignKey("history.revision"), nullable=False),
+    UniqueConstraint("problem_id", "device_id"),
+)
+"""The revision that is served for a problem on a device because somebody said so."""
+
+decisions = Table(
+    "decisions",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("problem_id", ForeignKey("problems.id"), nullable=False),
+    Column("device_id", ForeignKey("devices.id"), nullable=False),
+    Column("action", String, nullable=False),
+    Column("revision", ForeignKey("history.revision"), nullable=False),
+    Column("actor", String, nullable=False),
+    Column("reason", String, nullable=False),
+    Column("at", String, nullable=False),
+    Index(None, "problem_id", "device_id"),
+    CheckConstraint("action IN ('pin', 'unpin')", name="action_known"),
+    sqlite_autoincrement=True,
+)
+"""Every pin that was set or taken off, in order; rows are only ever added."""
 
 wanted = Table(
     "wanted",

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, Select, Table, and_, exists, func, or_, select, update
+from sqlalchemy import Connection, Engine, RowMapping, Select, Table, and_, exists, func, or_, select, update
 from sqlalchemy.dialects.sqlite import insert
 
 from autotune.db.engine import open_engine, reading, writing
 from autotune.db.location import database_path
+from autotune.db.pins import Decided, Decision, pin, unpin
 from autotune.db.rows import (
+    Listed,
+    Page,
     Row,
     Wanted,
     family,
@@ -21,11 +26,15 @@ from autotune.db.rows import (
     to_trial,
     trial_row,
 )
-from autotune.db.schema import SCHEMA_REVISION, best_plans, devices, history, problems, trials, wanted
+from autotune.db.schema import SCHEMA_REVISION, best_plans, decisions, devices, history, pins, problems, trials, wanted
 from autotune.db.upgrade import revision, upgrade
 from autotune.errors import StoreError
 from autotune.outcome import MEASURED, BestPlan, Trial
 from autotune.problem import AttentionProblem
+
+log = logging.getLogger(__name__)
+
+Value = TypeVar("Value")
 
 WANTED_LIMIT = 10_000
 """Most problems that misses may add: anybody who can ask can miss, and the file must not grow without bound."""
@@ -36,11 +45,13 @@ class Store:
 
     ``device`` is a hardware name. ``target``, where given, narrows to results of its kind (``emulated:Ascend910A``,
     ``cann:0``: the part before the colon). May be shared by threads, not carried across a fork.
-    Every method raises StoreError when the file cannot be read or written.
+    Every method raises StoreError when the file cannot be read or written. A row that is damaged, or of a later
+    version, is passed over as if it were not there; ``unreadable`` counts how often that was.
     """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self.unreadable = 0
 
     @classmethod
     def open(cls, url: str, create: bool = True) -> Store:
@@ -83,47 +94,80 @@ class Store:
         It wins where there is none, over a slower one of its own fingerprint, and over one of another fingerprint that
         was not measured later. The database alone decides, in one statement: of two publishers the faster plan stays.
         """
+        return self.publish_all([best])[0]
+
+    def publish_all(self, bests: Iterable[BestPlan], dry_run: bool = False) -> list[bool]:
+        """The same for several in one transaction, in this order; a dry run says what would win and changes nothing."""
         with writing(self._engine) as connection:
-            row = history_row(best) | _keys(connection, best.problem, best.device, best.target)
-            winner = connection.scalar(_challenge(row))
-            if winner is None:
-                return False
-            number = connection.scalar(insert(history).values(row).returning(history.c.revision))
-            connection.execute(update(best_plans).where(best_plans.c.id == winner).values(revision=number))
-            return True
+            won = [_publish(connection, best) for best in bests]
+            if dry_run:
+                connection.rollback()
+            return won
+
+    def pin(self, revision: int, decision: Decision) -> None:
+        """Serves this revision for its problem, device and target kind, whatever wins. Raises InvalidInput."""
+        with writing(self._engine) as connection:
+            pin(connection, revision, decision)
+
+    def unpin(self, revision: int, decision: Decision) -> bool:
+        """Takes the pin off this revision; False where it has none. Raises InvalidInput for an unknown revision."""
+        with writing(self._engine) as connection:
+            return unpin(connection, revision, decision)
+
+    def pinned(self, problem: AttentionProblem, device: str, target: str | None = None) -> BestPlan | None:
+        """The plan that is pinned for exactly this problem; a measured one outranks an emulated one."""
+        query = _of(_PINNED, pins, problem, device, target)
+        return max(self._read(query, lambda row: to_best(row, problem, device)), key=_rank, default=None)
+
+    def decisions(self, problem: AttentionProblem, device: str, target: str | None = None) -> list[Decided]:
+        """Every pin that was set or taken off for this problem, oldest first."""
+        query = _of(select(decisions), decisions, problem, device, target).order_by(decisions.c.id)
+        return self._read(query, lambda row: Decided(**{name: row[name] for name in _DECIDED}))
 
     def best(self, problem: AttentionProblem, device: str, target: str | None = None) -> BestPlan | None:
         """The best plan of exactly this problem; a measured one outranks an emulated one."""
         query = _of(_BESTS, best_plans, problem, device, target)
-        with reading(self._engine) as connection:
-            found = [to_best(row, problem, device) for row in connection.execute(query).mappings()]
+        found = self._read(query, lambda row: to_best(row, problem, device))
         return max(found, key=_rank, default=None)
 
     def similar(self, problem: AttentionProblem, device: str, target: str | None = None) -> list[BestPlan]:
         """The best plans of every problem that differs from this one in nothing but its shape, in no given order."""
-        query = _BESTS.add_columns(problems.c.body).join(problems, problems.c.id == best_plans.c.problem_id)
-        query = _on(query, best_plans, device, target)
+        query = _BESTS.add_columns(problems.c.key, problems.c.body)
+        query = _on(query.join(problems, problems.c.id == best_plans.c.problem_id), best_plans, device, target)
         query = query.where(problems.c.family == family(problem), problems.c.key != problem.key)
+        return self._read(query, lambda row: to_best(row, to_problem(row["key"], row["body"]), device))
+
+    def plans(self, after: int = 0, limit: int = 100, device: str | None = None, target: str | None = None) -> Page:
+        """At most ``limit`` best plans in the order of their ids, from the first id above ``after``."""
+        query = _LISTED.where(best_plans.c.id > after).order_by(best_plans.c.id).limit(limit + 1)
         with reading(self._engine) as connection:
-            rows = connection.execute(query).mappings().all()
-        return [to_best(row, to_problem(row["body"]), device) for row in rows]
+            rows = connection.execute(_narrowed(query, device, target)).mappings().all()
+        more = len(rows) > limit
+        return Page(list(self._readable(rows[:limit], _listed)), rows[limit - 1]["id"] if more else None)
+
+    def plan(self, id: int) -> Listed | None:
+        """The best plan with that id."""
+        return next(iter(self._read(_LISTED.where(best_plans.c.id == id), _listed)), None)
+
+    def problem(self, key: str) -> AttentionProblem | None:
+        """The problem of that key, where anybody has swept it or asked for it."""
+        query = select(problems).where(problems.c.key == key)
+        return next(iter(self._read(query, lambda row: to_problem(row["key"], row["body"]))), None)
 
     def history(self, problem: AttentionProblem, device: str, target: str | None = None) -> list[BestPlan]:
         """Every plan that was published for this problem and won, oldest first."""
         query = _of(select(history), history, problem, device, target).order_by(history.c.revision)
-        with reading(self._engine) as connection:
-            return [to_best(row, problem, device) for row in connection.execute(query).mappings()]
+        return self._read(query, lambda row: to_best(row, problem, device))
 
     def want(self, problem: AttentionProblem, device: str, at: str) -> None:
         """Counts a question that had no exact answer. at: UTC, ISO 8601. New ones are dropped at WANTED_LIMIT."""
+        self.want_all([Wanted(problem, device, 1, at)])
+
+    def want_all(self, misses: Iterable[Wanted]) -> None:
+        """The same for several, in one transaction."""
         with writing(self._engine) as connection:
-            known = _of_problem(select(wanted.c.id), wanted, problem).where(wanted.c.device == device)
-            if connection.scalar(known) is None and _count(connection, wanted) >= WANTED_LIMIT:
-                return
-            row = {"problem_id": _problem_id(connection, problem), "device": device, "count": 1, "last_at": at}
-            again = {"count": wanted.c.count + 1, "last_at": at}
-            columns = [wanted.c.problem_id, wanted.c.device]
-            connection.execute(insert(wanted).values(row).on_conflict_do_update(index_elements=columns, set_=again))
+            for miss in misses:
+                _want(connection, miss)
 
     def wanted(self, limit: int = 100) -> list[Wanted]:
         """What was asked for and still has no best plan of its own, the most asked first."""
@@ -132,11 +176,9 @@ class Store:
             best_plans.c.device_id == devices.c.id,
             devices.c.name == wanted.c.device,
         )
-        query = select(wanted, problems.c.body).join(problems, problems.c.id == wanted.c.problem_id).where(~answered)
-        query = query.order_by(wanted.c.count.desc(), wanted.c.id).limit(limit)
-        with reading(self._engine) as connection:
-            rows = connection.execute(query).mappings().all()
-        return [Wanted(to_problem(row["body"]), row["device"], row["count"], row["last_at"]) for row in rows]
+        query = select(wanted, problems.c.key, problems.c.body).join(problems, problems.c.id == wanted.c.problem_id)
+        query = query.where(~answered).order_by(wanted.c.count.desc(), wanted.c.id).limit(limit)
+        return self._read(query, _wanted)
 
     def schema(self) -> str:
         """The schema revision, when the database can be read and is at this version's. Raises StoreError."""
@@ -148,12 +190,65 @@ class Store:
             )
         return found
 
+    def _read(self, query: Select[Any], decode: Callable[[RowMapping], Value]) -> list[Value]:
+        with reading(self._engine) as connection:
+            rows = connection.execute(query).mappings().all()
+        return list(self._readable(rows, decode))
 
+    def _readable(self, rows: Iterable[RowMapping], decode: Callable[[RowMapping], Value]) -> Iterator[Value]:
+        for row in rows:
+            try:
+                yield decode(row)
+            except StoreError as error:
+                self.unreadable += 1
+                log.warning("a row was passed over: %s", error)
+
+
+_DECIDED = ("actor", "reason", "at", "action", "revision")
+_PINNED = select(history).join(pins, pins.c.revision == history.c.revision)
 _BESTS = select(history).join(best_plans, best_plans.c.revision == history.c.revision)
+_LISTED = (
+    _BESTS.add_columns(
+        best_plans.c.id, problems.c.key, problems.c.body, devices.c.name, pins.c.revision.label("pinned")
+    )
+    .join(problems, problems.c.id == best_plans.c.problem_id)
+    .join(devices, devices.c.id == best_plans.c.device_id)
+    .outerjoin(pins, and_(pins.c.problem_id == problems.c.id, pins.c.device_id == devices.c.id))
+)
+
+
+def _listed(row: RowMapping) -> Listed:
+    best = to_best(row, to_problem(row["key"], row["body"]), row["name"])
+    return Listed(row["id"], best, row["pinned"])
+
+
+def _wanted(row: RowMapping) -> Wanted:
+    return Wanted(to_problem(row["key"], row["body"]), row["device"], row["count"], row["last_at"])
+
+
+def _want(connection: Connection, miss: Wanted) -> None:
+    known = _of_problem(select(wanted.c.id), wanted, miss.problem).where(wanted.c.device == miss.device)
+    if connection.scalar(known) is None and _count(connection, wanted) >= WANTED_LIMIT:
+        return
+    row = {"device": miss.device, "count": miss.count, "last_at": miss.last_at}
+    row["problem_id"] = _problem_id(connection, miss.problem)
+    again = {"count": wanted.c.count + miss.count, "last_at": miss.last_at}
+    columns = [wanted.c.problem_id, wanted.c.device]
+    connection.execute(insert(wanted).values(row).on_conflict_do_update(index_elements=columns, set_=again))
 
 
 def _rank(best: BestPlan) -> tuple[bool, str, int]:
     return best.timing.kind == MEASURED, best.measured_at, best.revision
+
+
+def _publish(connection: Connection, best: BestPlan) -> bool:
+    row = history_row(best) | _keys(connection, best.problem, best.device, best.target)
+    winner = connection.scalar(_challenge(row))
+    if winner is None:
+        return False
+    number = connection.scalar(insert(history).values(row).returning(history.c.revision))
+    connection.execute(update(best_plans).where(best_plans.c.id == winner).values(revision=number))
+    return True
 
 
 def _challenge(row: Row) -> Any:
@@ -197,5 +292,9 @@ def _of_problem(query: Select[Any], table: Table, problem: AttentionProblem) -> 
 
 
 def _on(query: Select[Any], table: Table, device: str, target: str | None) -> Select[Any]:
-    query = query.join(devices, devices.c.id == table.c.device_id).where(devices.c.name == device)
+    return _narrowed(query.join(devices, devices.c.id == table.c.device_id), device, target)
+
+
+def _narrowed(query: Select[Any], device: str | None, target: str | None) -> Select[Any]:
+    query = query if device is None else query.where(devices.c.name == device)
     return query if target is None else query.where(devices.c.target_kind == target_kind(target))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, Engine, String, column, inspect, select, table
 
@@ -10,17 +13,29 @@ from autotune.db.engine import reading, writing
 from autotune.db.schema import SCHEMA_REVISION, VERSION_TABLE
 from autotune.errors import StoreError
 
+if TYPE_CHECKING:
+    from alembic.config import Config
+
+log = logging.getLogger(__name__)
+
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 
 def upgrade(engine: Engine) -> None:
     """Runs the migrations that the database lacks, all in one transaction; none when it is at the head.
 
+    A copy of the database as it was stays beside it, as ``plans.db.schema-0001-<nanoseconds>.backup``.
     Raises StoreError for a database with foreign tables or a schema that this version does not know.
     """
     with reading(engine) as connection:
-        if revision(connection) == SCHEMA_REVISION:
+        found = revision(connection)
+        if found == SCHEMA_REVISION:
             return
+        if found is not None:
+            _refuse_newer(connection, found)
+            copy = f"{engine.url.database}.schema-{found}-{time.time_ns()}.backup"
+            connection.exec_driver_sql("VACUUM INTO ?", (copy,))
+            log.warning("the database is brought to schema %s; what it was is kept as %s", SCHEMA_REVISION, copy)
     with writing(engine) as connection:
         _migrate(connection)
 
@@ -42,18 +57,30 @@ def revision(connection: Connection) -> str | None:
 def _migrate(connection: Connection) -> None:
     # Imported only here: Alembic costs a third of a second that no answer from an up-to-date database should wait for.
     from alembic import command
+
+    found = revision(connection)
+    if found is not None:
+        _refuse_newer(connection, found)  # another process may have been here since
+    config = _config()
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
+
+
+def _config() -> Config:
     from alembic.config import Config
-    from alembic.script import ScriptDirectory
 
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-    found = revision(connection)
-    known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
-    if found is not None and found not in known:
+    return config
+
+
+def _refuse_newer(connection: Connection, found: str) -> None:
+    from alembic.script import ScriptDirectory
+
+    known = {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
+    if found not in known:
         raise StoreError(
             f"the database {connection.engine.url.database} has schema {found}, newer than the {SCHEMA_REVISION} "
             "of this version; upgrade autotune",
             field="db",
         )
-    config.attributes["connection"] = connection
-    command.upgrade(config, "head")

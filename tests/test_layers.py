@@ -20,6 +20,7 @@ OFFENCES = {
     "optuna belongs to search": ("strategies/lattice.py", "optuna"),
     "SQL belongs to db": ("service/app.py", "sqlalchemy"),
     "HTTP belongs to service and the server that runs it": ("db/store.py", "pydantic"),
+    "metrics belong to service": ("service/ladder.py", "prometheus_client"),
     "the terminal and the server's loop belong to cli": ("service/ladder.py", "rich"),
     "matplotlib draws one picture": ("cli/explain.py", "matplotlib.figure"),
     "numpy stays where arrays are": ("client.py", "numpy"),

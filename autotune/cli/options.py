@@ -45,7 +45,7 @@ Budget: TypeAlias = Annotated[
 Seed: TypeAlias = Annotated[str | None, _option("--seed", "N", "Start of the search's random numbers.", SEED)]
 Db: TypeAlias = Annotated[str | None, _option("--db", "URL", "The database, sqlite:///FILE.", DB)]
 Url: TypeAlias = Annotated[str | None, _option("--url", "URL", "Ask this service instead of the database.")]
-Allow: TypeAlias = Annotated[str | None, _option("--allow", "LIST", "Rungs that may answer [exact,nearest,default]")]
+Allow: TypeAlias = Annotated[str | None, _option("--allow", "LIST", "Rungs that may answer [all]")]
 Host: TypeAlias = Annotated[str | None, _option("--host", "ADDRESS", "Address to listen on.", HOST)]
 Port: TypeAlias = Annotated[str | None, _option("--port", "N", "Port to listen on.", PORT)]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]

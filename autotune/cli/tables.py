@@ -49,6 +49,24 @@ def show_strategies(strategies: Iterable[StrategyInfo]) -> None:
     _show(_table(("strategy", "role", "origin", "what it proposes"), rows))
 
 
+def show_history(found: Mapping[str, Any]) -> None:
+    """Publications of a problem, and what people decided about them."""
+    rows = [
+        (
+            str(best["revision"]),
+            f"{best['time_us']:.1f} us {best['kind']}",
+            f"{best['plan']['Br']} x {best['plan']['Bc']}",
+            best["provenance"]["sweep"],
+            best["provenance"]["measured_at"],
+        )
+        for best in found["history"]
+    ]
+    _show(_table(("revision", "time", "Br x Bc", "sweep", "measured"), rows))
+    decided = [(d["at"], f"{d['action']} {d['revision']}", d["actor"], d["reason"]) for d in found["decisions"]]
+    if decided:
+        _show(_table(("when", "what", "who", "why"), decided))
+
+
 def show_answer(answer: Mapping[str, Any]) -> None:
     """An answer of ``/best``."""
     plan, problem = answer["plan"], answer["problem"]

@@ -1,68 +1,62 @@
-"""The HTTP routes: parse, call, answer."""
+"""The application: /best by itself and in batches, whether the service is well, and the routes of ``listing``."""
 
 from __future__ import annotations
 
-import json
-import logging
-import time
-from collections.abc import Mapping
-from hashlib import sha256
-from http import HTTPStatus
-from typing import Annotated, Any, Protocol
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Annotated, Any
 
-from fastapi import FastAPI, Query, Request
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import HTMLResponse, JSONResponse, Response
-from starlette.background import BackgroundTask
-from starlette.exceptions import HTTPException
+from fastapi import APIRouter, Depends, FastAPI, Query, Request
+from fastapi.responses import HTMLResponse, Response
+from pydantic import ValidationError
 
 from autotune import __version__
+from autotune.db.store import Store
 from autotune.errors import InvalidInput, StoreError
-from autotune.problem import AttentionProblem
-from autotune.service.device import Devices, find_device
-from autotune.service.ladder import EXACT, Bests, answer
+from autotune.service.device import Devices
+from autotune.service.ladder import OWN, Answer
+from autotune.service.limits import BodyLimit
+from autotune.service.listing import listing
+from autotune.service.metrics import Metrics, MetricsMiddleware
 from autotune.service.pages.docs import docs_page
-from autotune.service.schema import AnswerBody, BestQuery, ErrorBody, HealthBody, parse_allow
+from autotune.service.questions import Misses, Question
+from autotune.service.replies import (
+    cacheable,
+    declared,
+    error_body,
+    errors,
+    faults,
+    install_handlers,
+    refuse,
+    refuse_repeats,
+)
+from autotune.service.schema import (
+    AnswerBody,
+    Batch,
+    BatchBody,
+    BatchItem,
+    BestQuery,
+    LiveBody,
+    ReadyBody,
+)
 
-log = logging.getLogger(__name__)
 
-
-class ServedStore(Bests, Protocol):
-    """The part of the store that the service uses; ``autotune.db.store.Store`` has it."""
-
-    def want(self, problem: AttentionProblem, device: str, at: str) -> None:
-        """Counts a question that had no exact answer."""
-        ...
-
-    def schema(self) -> str:
-        """The schema revision; raises StoreError when the database cannot be read."""
-        ...
-
-
-def create_app(store: ServedStore, devices: Devices) -> FastAPI:
+def create_app(store: Store, devices: Devices) -> FastAPI:
     """The service over one store; ``devices`` are those it answers for, the first when a question names none."""
-    app = FastAPI(title="tiling-autotune", version=__version__, docs_url=None, redoc_url=None)
-    for error, handler in _ERROR_HANDLERS.items():
-        app.add_exception_handler(error, handler)
+    misses, metrics = Misses(store), Metrics(store)
 
-    @app.get("/best", summary="The fastest legal plan known for a problem", responses=_BEST_RESPONSES)
-    def best(request: Request, query: Annotated[BestQuery, Query()]) -> Response:
-        _refuse_repeats(request)
-        problem, allow = query.problem(), parse_allow(query.allow)
-        device, target = find_device(devices, query.device if query.device is not None else next(iter(devices)))
-        found = answer(problem, device, store, allow, target)
-        if found is None:
-            detail = f"none of the rungs {query.allow} has a legal plan for this problem on {device.hardware.name}"
-            response: Response = _error(404, f"{detail}; allow more rungs, or sweep the problem", "allow")
-        else:
-            response = _cacheable(request, found.to_json())
-        if found is None or found.match != EXACT:
-            response.background = BackgroundTask(_record_miss, store, problem, device.hardware.name)
-        return response
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        yield
+        misses.flush()
 
-    @app.get("/healthz", summary="Whether the database can be read", responses={503: _PROBLEM})
-    def healthz() -> HealthBody:
-        return HealthBody(status="ok", schema_revision=store.schema())
+    app = FastAPI(title="tiling-autotune", version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan)
+    install_handlers(app)
+    app.add_middleware(BodyLimit)
+    app.add_middleware(MetricsMiddleware, metrics=metrics)  # the last one added is the outermost
+    app.include_router(_answers(store, devices, misses))
+    app.include_router(listing(store, devices, misses))
+    app.include_router(_health(store, metrics))
 
     @app.get("/docs", include_in_schema=False)
     def docs() -> HTMLResponse:
@@ -71,91 +65,76 @@ def create_app(store: ServedStore, devices: Devices) -> FastAPI:
     return app
 
 
-def _cacheable(request: Request, body: Mapping[str, Any]) -> Response:
-    """200 with the body and its ETag, or 304 when the client has that body already (RFC 9110, 13.1.2)."""
-    content = json.dumps(body, separators=(",", ":")).encode()
-    tag = f'"{sha256(content).hexdigest()[:32]}"'
-    headers = {"ETag": tag, "Cache-Control": "no-cache"}
-    known = [part.strip().removeprefix("W/") for part in request.headers.get("if-none-match", "").split(",")]
-    if tag in known or known == ["*"]:
-        return Response(status_code=304, headers=headers)
-    return Response(content, media_type="application/json", headers=headers)
+def _answers(store: Store, devices: Devices, misses: Misses) -> APIRouter:
+    router = APIRouter()
+
+    def ask(question: Question) -> Answer | None:
+        found = question.answer(store)
+        if found is None or found.match not in OWN:
+            misses.add(question)
+        return found
+
+    @router.get(
+        "/best",
+        summary="The fastest legal plan known for a problem",
+        responses=declared(AnswerBody, "A plan, and the rung of the ladder it comes from", 404, 422, 503),
+    )
+    def best(request: Request, query: Annotated[BestQuery, Query()]) -> Response:
+        refuse_repeats(request)
+        question = Question.of(query, devices)
+        found = ask(question)
+        request.state.match = found.match if found else "none"
+        return cacheable(request, found.to_json()) if found else refuse(404, question.unanswered, "allow")
+
+    @router.post(
+        "/best/batch",
+        summary="The same for up to 256 problems, each with a status of its own",
+        responses=errors(413, 422, 503),
+    )
+    def batch(batch: Batch) -> BatchBody:
+        return BatchBody.model_validate({"items": [reply(item) for item in batch.items]})
+
+    def reply(item: Any) -> dict[str, Any]:
+        try:
+            question = Question.of(BatchItem.model_validate(item), devices)
+        except ValidationError as error:
+            return _failed(422, *faults(error.errors(), list(BatchItem.model_fields)))
+        except StoreError:
+            raise
+        except InvalidInput as error:
+            return _failed(422, str(error), error.field)
+        found = ask(question)
+        if found is None:
+            return _failed(404, question.unanswered, "allow")
+        return {"status": 200, "answer": found.to_json(), "error": None}
+
+    return router
 
 
-def _record_miss(store: ServedStore, problem: AttentionProblem, device: str) -> None:
-    """After the answer is sent: a busy database must not make anybody wait for a plan."""
-    try:
-        store.want(problem, device, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
-    except StoreError as error:
-        log.warning("a miss was not recorded: %s", error)
+def _failed(status: int, detail: str, field: str) -> dict[str, Any]:
+    return {"status": status, "answer": None, "error": error_body(status, detail, field).model_dump()}
 
 
-def _refuse_repeats(request: Request) -> None:
-    names = [name for name, _ in request.query_params.multi_items()]
-    for name in names:
-        if names.count(name) > 1:
-            raise InvalidInput(f"{name} is given {names.count(name)} times; give it once", field=name)
+def _health(store: Store, metrics: Metrics) -> APIRouter:
+    router = APIRouter(dependencies=[Depends(refuse_repeats)])
 
+    @router.get("/livez", summary="Whether the process answers")
+    async def livez() -> LiveBody:
+        return LiveBody(status="ok")
 
-class ProblemJSON(JSONResponse):
-    """RFC 9457."""
+    @router.get(
+        "/readyz", summary="Whether the database can be read and is at this version's schema", responses=errors(503)
+    )
+    def readyz() -> ReadyBody:
+        return ReadyBody(status="ok", schema_revision=store.schema())
 
-    media_type = "application/problem+json"
+    @router.get(
+        "/metrics",
+        summary="Counts and times of requests, in Prometheus' text form",
+        responses={200: {"content": {"text/plain": {}}, "description": "Series"}},
+        response_class=Response,
+    )
+    def series() -> Response:
+        return Response(metrics.text(), media_type=metrics.content_type)
 
-
-def _error(status: int, detail: str, field: str | None = None, headers: Mapping[str, str] | None = None) -> ProblemJSON:
-    body = ErrorBody(title=HTTPStatus(status).phrase, status=status, detail=detail, field=field or None)
-    return ProblemJSON(body.model_dump(), status, headers)
-
-
-def _unprocessable(_request: Request, error: Exception) -> Response:
-    assert isinstance(error, InvalidInput)
-    return _error(422, str(error), error.field)
-
-
-def _unavailable(_request: Request, error: Exception) -> Response:
-    return _error(503, str(error))
-
-
-def _refused_by_http(_request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    return _error(error.status_code, error.detail, headers=error.headers)
-
-
-_SENTENCES = {
-    "extra_forbidden": "{field} is no parameter of this address; they are " + ", ".join(BestQuery.model_fields),
-    "missing": "{field} is missing",
-    "bool_parsing": "{field} must be true or false",
-}
-
-
-def _refused_by_model(_request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)
-    # A misspelt name first: it explains why another is missing.
-    faults = sorted(error.errors(), key=lambda fault: str(fault["type"]) != "extra_forbidden")
-    fields = [str(fault["loc"][-1])[:60] for fault in faults]
-    sentences = [
-        _SENTENCES.get(fault["type"], "{field}: {message}").format(field=field, message=fault["msg"])
-        for field, fault in zip(fields, faults, strict=True)
-    ]
-    return _error(422, "; ".join(sentences[:3]), fields[0])
-
-
-_ERROR_HANDLERS = {
-    InvalidInput: _unprocessable,
-    StoreError: _unavailable,
-    RequestValidationError: _refused_by_model,
-    HTTPException: _refused_by_http,
-}
-
-_PROBLEM: dict[str, Any] = {
-    "description": "RFC 9457 problem details",
-    "content": {"application/problem+json": {"schema": ErrorBody.model_json_schema()}},
-}
-_BEST_RESPONSES: dict[int | str, dict[str, Any]] = {
-    200: {"model": AnswerBody, "description": "A plan, and the rung of the ladder it comes from"},
-    304: {"description": "The answer is still the one that If-None-Match names"},
-    404: _PROBLEM | {"description": "No allowed rung has a legal plan"},
-    422: _PROBLEM | {"description": "A parameter is wrong; its name is in field"},
-    503: _PROBLEM | {"description": "The database cannot be read"},
-}
+    return router

@@ -1,4 +1,4 @@
-"""The ladder of answers: the exact problem's plan, the nearest one's, the default strategy's; never an illegal plan."""
+"""The ladder of answers: the pinned plan, the exact one, the nearest one, the default's; never an illegal plan."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ from autotune.service.device import Device
 from autotune.strategies.core_split import complete
 from autotune.strategies.registry import TilingStrategy
 
-RUNGS = EXACT, NEAREST, DEFAULT = ("exact", "nearest", "default")
+RUNGS = PINNED, EXACT, NEAREST, DEFAULT = ("pinned", "exact", "nearest", "default")
 """In the order they are tried."""
+
+OWN = (PINNED, EXACT)
+"""The rungs whose plan was found for the very problem that is asked about."""
 
 DEFAULT_STRATEGY = "sparse"
 
@@ -31,6 +34,10 @@ class Bests(Protocol):
         """The best plan of exactly this problem."""
         ...
 
+    def pinned(self, problem: AttentionProblem, device: str, target: str | None = None) -> BestPlan | None:
+        """The plan that somebody pinned for exactly this problem."""
+        ...
+
     def similar(self, problem: AttentionProblem, device: str, target: str | None = None) -> list[BestPlan]:
         """The best plans of problems that differ in their shape alone."""
         ...
@@ -40,7 +47,7 @@ class Bests(Protocol):
 class Answer:
     """A plan that is legal for ``problem`` on ``device`` (a hardware name), and the result it rests on.
 
-    source: the stored result, of the very problem when ``match`` is exact; None for the default plan.
+    source: the stored result, of the very problem when ``match`` is pinned or exact; None for the default plan.
     distance: doublings between the two problems (``distance``); None for the default plan.
     """
 
@@ -54,7 +61,7 @@ class Answer:
 
     def to_json(self) -> dict[str, Any]:
         """The body of ``/best``; times in microseconds, None where nobody timed it."""
-        source, own = self.source, self.source if self.match == EXACT else None
+        source, own = self.source, self.source if self.match in OWN else None
         return {
             "problem": self.problem.to_json(),
             "device": self.device,
@@ -101,11 +108,18 @@ def distance(one: AttentionProblem, other: AttentionProblem) -> float:
     return dist(*((log2(problem.heads_total), log2(problem.Nq), log2(problem.N)) for problem in (one, other)))
 
 
+def _pinned(problem: AttentionProblem, device: Device, store: Bests, target: str | None) -> Answer | None:
+    return _own(PINNED, store.pinned(problem, device.hardware.name, target), problem, device)
+
+
 def _exact(problem: AttentionProblem, device: Device, store: Bests, target: str | None) -> Answer | None:
-    best = store.best(problem, device.hardware.name, target)
+    return _own(EXACT, store.best(problem, device.hardware.name, target), problem, device)
+
+
+def _own(match: str, best: BestPlan | None, problem: AttentionProblem, device: Device) -> Answer | None:
     if best is None or not _legal(problem, best.plan, device):
         return None
-    return Answer(problem, device.hardware.name, best.plan, EXACT, best, 0.0, device.is_stale(best))
+    return Answer(problem, device.hardware.name, best.plan, match, best, 0.0, device.is_stale(best))
 
 
 def _nearest(problem: AttentionProblem, device: Device, store: Bests, target: str | None) -> Answer | None:
@@ -125,7 +139,7 @@ def _default(problem: AttentionProblem, device: Device, store: Bests, target: st
 
 
 Rung = Callable[[AttentionProblem, Device, Bests, "str | None"], "Answer | None"]
-_LADDER: dict[str, Rung] = dict(zip(RUNGS, (_exact, _nearest, _default), strict=True))
+_LADDER: dict[str, Rung] = dict(zip(RUNGS, (_pinned, _exact, _nearest, _default), strict=True))
 
 
 def _neighbours(problem: AttentionProblem, bests: Iterable[BestPlan]) -> list[BestPlan]:

@@ -15,12 +15,11 @@ def _one_of(names: tuple[str, ...]) -> dict[str, Any]:
     return {"enum": list(names)}
 
 
-class BestQuery(BaseModel):
-    """The parameters of GET /best; a name that is not here is refused."""
+class _Options(BaseModel):
+    """A question without its shape and windows; a name that is not here is refused."""
 
     model_config = ConfigDict(extra="forbid")
 
-    shape: str = Field(description=f"{SHAPE_FORM}; D is the head dimension", examples=["2,16,1024,1024,64"])
     op: str = Field("flash_attention", json_schema_extra=_one_of(OPS))
     device: str | None = Field(
         None,
@@ -30,24 +29,99 @@ class BestQuery(BaseModel):
     attn_mask: str = Field("none", json_schema_extra=_one_of(ATTN_MASKS))
     dropout: bool = False
     alibi: bool = False
-    window: str | None = Field(None, description="prev,next in tokens", examples=["511,0"])
-    block_window: str | None = Field(None, description="prev,next in blocks of 128 tokens", examples=["7,0"])
     high_precision: bool = False
     allow: str = Field(",".join(RUNGS), description="the rungs that may answer, a list with commas")
 
-    def problem(self) -> AttentionProblem:
-        """The problem that is asked about. Raises ProblemError."""
+    def _problem(self, shape: object, window: object, block_window: object) -> AttentionProblem:
         return AttentionProblem.of(
-            parse_shape(self.shape),
+            shape,
             op=self.op,
             dtype=self.dtype,
             attn_mask=self.attn_mask,
             dropout=self.dropout,
             alibi=self.alibi,
-            window=None if self.window is None else parse_window("window", self.window),
-            block_window=None if self.block_window is None else parse_window("block_window", self.block_window),
+            window=window,
+            block_window=block_window,
             high_precision=self.high_precision,
         )
+
+
+class BestQuery(_Options):
+    """The parameters of GET /best."""
+
+    shape: str = Field(description=f"{SHAPE_FORM}; D is the head dimension", examples=["2,16,1024,1024,64"])
+    window: str | None = Field(None, description="prev,next in tokens", examples=["511,0"])
+    block_window: str | None = Field(None, description="prev,next in blocks of 128 tokens", examples=["7,0"])
+
+    def problem(self) -> AttentionProblem:
+        """The problem that is asked about. Raises ProblemError."""
+        return self._problem(
+            parse_shape(self.shape),
+            None if self.window is None else parse_window("window", self.window),
+            None if self.block_window is None else parse_window("block_window", self.block_window),
+        )
+
+
+class BatchItem(_Options):
+    """One question of POST /best/batch: the problem as answers spell it, with device and allow."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    shape: list[int] = Field(max_length=5, description="B, H, Nq, N, D, or B, H, N, D where Nq = N")
+    window: list[int] | None = Field(None, max_length=2, description="prev, next in tokens")
+    block_window: list[int] | None = Field(None, max_length=2, description="prev, next in blocks of 128 tokens")
+
+    def problem(self) -> AttentionProblem:
+        """The problem that is asked about. Raises ProblemError."""
+        return self._problem(self.shape, self.window, self.block_window)
+
+
+Asked = BestQuery | BatchItem
+
+MAX_ITEMS = 256
+MAX_PAGE = 500
+
+
+class Batch(BaseModel):
+    """The body of POST /best/batch."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    # Each item is read by itself, so that a wrong one does not spoil the others.
+    items: list[Any] = Field(
+        min_length=1, max_length=MAX_ITEMS, json_schema_extra={"items": BatchItem.model_json_schema()}
+    )
+
+
+class _Which(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    device: str | None = Field(None, description="only those of this chip or target")
+
+
+class PlansQuery(_Which):
+    """The parameters of GET /plans."""
+
+    cursor: str | None = Field(None, max_length=40, description="next of the page before; the first page without it")
+    limit: int = Field(100, ge=1, le=MAX_PAGE, description="most plans on a page")
+
+
+class HistoryQuery(_Which):
+    """The parameters of GET /plans/{plan}/history."""
+
+
+class WantedQuery(BaseModel):
+    """The parameters of GET /wanted."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    limit: int = Field(100, ge=1, le=MAX_PAGE, description="most problems in the list")
+
+
+class NoQuery(BaseModel):
+    """An address without parameters."""
+
+    model_config = ConfigDict(extra="forbid")
 
 
 class Body(BaseModel):
@@ -126,11 +200,117 @@ class AnswerBody(Body):
     revision: int | None
 
 
-class HealthBody(Body):
-    """The service can read its database."""
+class ReadyBody(Body):
+    """The service can read its database, and the database is at this version's schema."""
 
     status: str
     schema_revision: str
+
+
+class LiveBody(Body):
+    """The process answers."""
+
+    status: str
+
+
+class RecordBody(Body):
+    """A stored result, of whatever age: what was found, where and when. Times are microseconds."""
+
+    problem: ProblemBody
+    device: str
+    plan: PlanBody
+    time_us: float
+    kind: str = Field(description="emulated or measured: what the times are")
+    clock: str = Field(description="the timing model with its version, or the measuring protocol")
+    default_time_us: float | None = Field(description="time of the sparse default on this problem")
+    speedup_over_default: float | None
+    error: float = Field(description="relative L2 distance of the result to a float64 reference")
+    stale: bool = Field(description="the result is of another toolchain, kernel or timing model than the present one")
+    provenance: ProvenanceBody
+    revision: int = Field(description="counts the publications of the whole database")
+
+
+class ListedBody(RecordBody):
+    """A plan that is served."""
+
+    id: int = Field(description="of the problem on the device and kind of target; a faster plan keeps it")
+    key: str = Field(description="of the problem")
+    pinned: int | None = Field(description="the revision that is served instead because somebody pinned it")
+
+
+class PlansBody(Body):
+    """A page of plans, in the order of their ids."""
+
+    plans: list[ListedBody]
+    next: str | None = Field(description="the cursor of the next page; null on the last")
+
+
+class DecisionBody(Body):
+    """A pin that somebody set or took off."""
+
+    action: str = Field(description="pin or unpin")
+    revision: int
+    actor: str
+    reason: str
+    at: str
+
+
+class HistoryBody(Body):
+    """Every plan that was published and won, and what people decided about them; oldest first."""
+
+    history: list[RecordBody]
+    decisions: list[DecisionBody]
+
+
+class WantedItem(Body):
+    """A problem that was asked for and has no plan of its own."""
+
+    problem: ProblemBody
+    device: str
+    count: int = Field(description="how often")
+    last_at: str = Field(description="when last, UTC")
+
+
+class WantedBody(Body):
+    """The most asked first."""
+
+    wanted: list[WantedItem]
+
+
+class TargetBody(Body):
+    """Something that times a chip."""
+
+    name: str
+    fingerprint: str = Field(description="a result with another one is stale")
+
+
+class DeviceBody(Body):
+    """A chip that plans are served for. Sizes are bytes of a core."""
+
+    name: str
+    targets: list[TargetBody]
+    hardware: dict[str, int | str]
+
+
+class DevicesBody(Body):
+    """The first is the one that a question without a device means."""
+
+    devices: list[DeviceBody]
+
+
+class StrategyBody(Body):
+    """Somebody who proposes plans."""
+
+    name: str
+    role: str
+    origin: str = Field(description="built-in, or the package that brought it")
+    summary: str
+
+
+class StrategiesBody(Body):
+    """By name."""
+
+    strategies: list[StrategyBody]
 
 
 class ErrorBody(Body):
@@ -140,6 +320,20 @@ class ErrorBody(Body):
     status: int
     detail: str = Field(description="one sentence: what was wrong and what to do")
     field: str | None = Field(description="the parameter that was wrong")
+
+
+class BatchReply(Body):
+    """What became of one question: an answer with status 200, or an error with the status it would have alone."""
+
+    status: int
+    answer: AnswerBody | None
+    error: ErrorBody | None
+
+
+class BatchBody(Body):
+    """In the order of the questions."""
+
+    items: list[BatchReply]
 
 
 def parse_allow(text: str) -> tuple[str, ...]:

@@ -13,20 +13,16 @@ from contextlib import contextmanager
 from typing import Any
 
 from autotune.kernels.flash_attention import backward_statistics
-from autotune.kernels.flash_attention.backward_context import (
-    BackwardBuffers,
-    BackwardContext,
-    BackwardGlobals,
-    units,
-)
-from autotune.kernels.flash_attention.backward_plans import STATISTICS, check
-from autotune.kernels.flash_attention.backward_products import accumulate, load_keys, load_queries, scores
-from autotune.kernels.flash_attention.backward_softmax import add_key_gradients, add_query_gradient, weights
+from autotune.kernels.flash_attention.backward_context import BackwardBuffers, BackwardContext, BackwardGlobals
+from autotune.kernels.flash_attention.backward_plans import STATISTICS, BackwardScale, check
+from autotune.kernels.flash_attention.backward_products import load_keys
+from autotune.kernels.flash_attention.backward_softmax import add_key_gradients
+from autotune.kernels.flash_attention.backward_visits import QueryBlocks
 from autotune.kernels.flash_attention.buffers import TILE_ELEMENTS
 from autotune.kernels.flash_attention.constants import above_diagonal, fill, on_diagonal, pattern
-from autotune.kernels.flash_attention.context import KeyBlock, QueryBlock
+from autotune.kernels.flash_attention.context import KeyBlock
 from autotune.kernels.flash_attention.forward import current_hardware
-from autotune.kernels.flash_attention.plans import Scale, check_work, work_runs
+from autotune.kernels.flash_attention.plans import check_work, work_runs
 from autotune.plan import TILE, TilingPlan, pad
 from autotune.problem import AttentionProblem
 
@@ -53,7 +49,7 @@ def flash_attention_grad(
     runs = work_runs(plan, key_blocks)
     tensors = _globals(module, tik, problem, len(runs))
     with tik.for_range(0, len(runs), name="core", block_num=len(runs)) as core:
-        buffers, scale = BackwardBuffers(module, tik, geometry), Scale.of(problem.head_dim)
+        buffers, scale = BackwardBuffers(module, tik, geometry), BackwardScale.of(problem)
         context = BackwardContext(tik, problem, geometry, scale, tensors, buffers, core)
         _prepare_constants(context)
         _share(context, module, runs, key_blocks, plan)
@@ -101,7 +97,7 @@ def _prepare_constants(context: BackwardContext) -> None:
             fill(tik, buffers.p.next(), room, buffers.strip, start, tiles, value)
         pattern(tik, buffers.p.next(), buffers.strip[zeros * TILE_ELEMENTS :], 1.0, above_diagonal)
     if geometry.mask_terms:
-        for index, value in enumerate(context.scale.mask_terms):
+        for index, value in enumerate(context.scale.scores.mask_terms):
             pattern(tik, buffers.p.next(), buffers.diagonal_l1[index * TILE_ELEMENTS :], value, on_diagonal)
         tik.load2dv1(buffers.diagonal, buffers.diagonal_l1, 0, geometry.mask_terms, 1, 0, False)
 
@@ -118,7 +114,7 @@ def _share(
                 with tik.if_scope(module.all(context.core == number, run == index)):
                     start.set_as(first)
                     stop.set_as(end)
-        with tik.for_range(start, stop, name="position") as position:
+        with tik.for_range(start, stop, name="position", thread_num=context.geometry.buffers) as position:
             head, block = position // key_blocks, position % key_blocks
             with tik.if_scope(module.any(position == start, block == 0)):
                 backward_statistics.prepare(context, head)
@@ -150,20 +146,11 @@ def _differentiate_if_seen(context: BackwardContext, head: Any, keys: KeyBlock, 
 
 
 def _differentiate(context: BackwardContext, head: Any, keys: KeyBlock, plan: TilingPlan) -> None:
-    """dK and dV of a key block, and its part of dQ. A causal mask leaves out the query blocks before the first key."""
-    tik, problem, rows = context.tik, context.problem, plan.Br // TILE
-    whole, rest = divmod(problem.Nq, plan.Br)
-    start = keys.first // rows if problem.attn_mask == "causal" else 0
-    load_keys(context, head, keys)
-    with _adding(tik):
-        if whole:
-            with tik.for_range(start, whole, name="query_block", thread_num=context.geometry.buffers) as number:
-                block = QueryBlock(head, number * rows, rows, plan.Br)
-                _visit(context, block, keys, number == start)
-        if rest:
-            with tik.new_stmt_scope():
-                block = QueryBlock(head, whole * rows, pad(rest) // TILE, rest)
-                _visit(context, block, keys, start == whole)
+    """dK and dV of a key block, and its part of dQ."""
+    tile = context.buffers.key_tile(context.tik, context.geometry)
+    load_keys(context, tile, head, keys)
+    with _adding(context.tik):
+        QueryBlocks(context, tile, head, keys, plan).visit()
         add_key_gradients(context, head, keys)
 
 
@@ -173,23 +160,3 @@ def _adding(tik: Any) -> Iterator[None]:
     tik.set_atomic_add(FP32_ADD)
     yield
     tik.set_atomic_add(OVERWRITE)
-
-
-def _visit(context: BackwardContext, block: QueryBlock, keys: KeyBlock, first: Any) -> None:
-    """A query block by a key block, unit after unit: the cube is one unit ahead of the vector unit with S and dP, and
-    dQ of a chunk is taken only after the next unit's vector work, when its product has had the time to end."""
-    tile = context.buffers.query_tile(context.tik, context.geometry)
-    load_queries(context, tile, block, keys)
-    todo = list(units(context, block, keys))
-    scores(context, tile, block, keys, todo[0])
-    finished = None
-    for unit, following in zip(todo, [*todo[1:], None]):
-        if following:
-            scores(context, tile, block, keys, following)
-        p, ds = weights(context, unit)
-        if finished:
-            add_query_gradient(context, block, finished)
-        accumulate(context, tile, block, unit, p, ds, first)
-        finished = unit if unit.last_of_chunk else None
-    if finished:
-        add_query_gradient(context, block, finished)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from autotune.kernels.flash_attention.backward_plans import STATISTICS, BackwardGeometry, Cut, cuts
+from autotune.kernels.flash_attention.backward_plans import (
+    AHEAD,
+    STATISTICS,
+    BackwardGeometry,
+    BackwardScale,
+    Cut,
+    cuts,
+)
 from autotune.kernels.flash_attention.buffers import TILE_ELEMENTS, Turns
 from autotune.kernels.flash_attention.context import KeyBlock, QueryBlock
-from autotune.kernels.flash_attention.plans import Scale
 from autotune.plan import TILE
 from autotune.problem import AttentionProblem
 
@@ -35,8 +40,16 @@ class BackwardGlobals:
 
 
 @dataclass(frozen=True)
+class KeyTile:
+    """A block of K and V in L1, [keys / 16][depth] tiles."""
+
+    k: Any
+    v: Any
+
+
+@dataclass(frozen=True)
 class QueryTile:
-    """A block of queries in L1: q, do [depth][queries][16], statistics [tiles][STATISTICS][16][16], mask as loaded."""
+    """A piece of queries in L1: q, do [depth][queries][16], statistics [tiles][STATISTICS][16][16], mask as loaded."""
 
     q: Any
     do: Any
@@ -45,7 +58,7 @@ class QueryTile:
 
 
 class BackwardBuffers:
-    """Everything that lives as long as the kernel. k and v are packed by parts: per part [depth][keys][16]."""
+    """Everything that lives as long as the kernel. tiles: a place for every piece of a query block."""
 
     def __init__(self, module: Any, tik: Any, geometry: BackwardGeometry) -> None:
         self._l1 = module.scope_cbuf
@@ -54,20 +67,33 @@ class BackwardBuffers:
             return tik.Tensor(dtype, (tiles * TILE_ELEMENTS,), scope, name)
 
         unit, kept = geometry.unit, geometry.keys * geometry.depth
-        self.k, self.v = (tensor("float16", kept, module.scope_cbuf, name) for name in ("k_l1", "v_l1"))
+        self.tiles = [
+            QueryTile(
+                tensor("float16", rows * geometry.depth, module.scope_cbuf, f"q_l1_{piece}"),
+                tensor("float16", rows * geometry.depth, module.scope_cbuf, f"do_l1_{piece}"),
+                tensor("float16", rows * STATISTICS, module.scope_cbuf, f"statistics_l1_{piece}"),
+                tensor("float16", rows * geometry.keys, module.scope_cbuf, f"mask_l1_{piece}")
+                if geometry.has_mask_tile
+                else None,
+            )
+            for piece, rows in enumerate(geometry.pieces)
+        ]
         self.p_l1, self.ds_l1 = (Turns(tik, "float16", unit, module.scope_cbuf, name) for name in ("p_l1", "ds_l1"))
         self.ones_l1 = tensor("float16", geometry.part, module.scope_cbuf, "ones_l1")
         left = max(geometry.part * geometry.depth, unit)
         self.left = Turns(tik, "float16", left, module.scope_ca, "left_l0a")
         self.ones = tensor("float16", geometry.part, module.scope_ca, "ones_l0a")
         self.right = Turns(tik, "float16", geometry.gradient, module.scope_cb, "right_l0b")
-        self.s_cube = Turns(tik, "float32", unit, module.scope_cc, "s_l0c")
-        self.dp_cube = Turns(tik, "float32", unit, module.scope_cc, "dp_l0c")
+        self.terms = Turns(tik, "float16", geometry.chunk, module.scope_cb, "terms_l0b")
+        self.s_cube, self.dp_cube = (
+            [tensor("float32", unit, module.scope_cc, f"{name}_{turn}") for turn in range(AHEAD)]
+            for name in ("s_l0c", "dp_l0c")
+        )
         self.dk, self.dv = (tensor("float32", kept, module.scope_cc, name) for name in ("dk_l0c", "dv_l0c"))
         self.dq = tensor("float32", geometry.chunk * geometry.depth, module.scope_cc, "dq_l0c")
-        self.s = tensor("float32", geometry.wide, module.scope_ubuf, "s_ub")
+        self.sums = tensor("float32", geometry.prepared, module.scope_ubuf, "sums_ub")
         self.p, self.ds = (Turns(tik, "float16", geometry.wide, module.scope_ubuf, name) for name in ("p_ub", "ds_ub"))
-        self.gradient = tensor("float32", geometry.gradient, module.scope_ubuf, "gradient_ub")
+        self.gradient = Turns(tik, "float32", geometry.gradient, module.scope_ubuf, "gradient_ub")
         self.packed, self.rounded = (
             tik.Tensor("float32", (geometry.prepared * TILE,), module.scope_ubuf, name)
             for name in ("packed_ub", "rounded_ub")
@@ -78,16 +104,10 @@ class BackwardBuffers:
         if geometry.strip:
             self.strip = tensor("float16", geometry.strip, module.scope_cbuf, "strip_l1")
 
-    def query_tile(self, tik: Any, geometry: BackwardGeometry) -> QueryTile:
-        """A place for one block of queries, in the innermost open scope."""
-
-        def tensor(fractals: int, name: str) -> Any:
-            return tik.Tensor("float16", (fractals * TILE_ELEMENTS,), self._l1, name)
-
-        rows = geometry.rows
-        q, do = (tensor(rows * geometry.depth, name) for name in ("q_l1", "do_l1"))
-        mask = tensor(rows * geometry.keys, "mask_l1") if geometry.has_mask_tile else None
-        return QueryTile(q, do, tensor(rows * STATISTICS, "statistics_l1"), mask)
+    def key_tile(self, tik: Any, geometry: BackwardGeometry) -> KeyTile:
+        """A place for one block of keys, in the innermost open scope."""
+        shape = (geometry.keys * geometry.depth * TILE_ELEMENTS,)
+        return KeyTile(*(tik.Tensor("float16", shape, self._l1, name) for name in ("k_l1", "v_l1")))
 
 
 @dataclass(frozen=True)
@@ -97,7 +117,7 @@ class BackwardContext:
     tik: Any
     problem: AttentionProblem
     geometry: BackwardGeometry
-    scale: Scale
+    scale: BackwardScale
     globals: BackwardGlobals
     buffers: BackwardBuffers
     core: Any
@@ -105,16 +125,23 @@ class BackwardContext:
 
 @dataclass(frozen=True)
 class Unit:
-    """A part of the keys by a chunk of the queries, and the buffers of L0C where the cube leaves its S^T and dP^T.
+    """A part of the keys by a chunk of the queries.
 
-    Both are [queries / 16][keys][16]: queries lie on the 16-lane axis.
+    piece: number of the piece of the query block that the chunk is cut from; queries: that piece; tile: where it lies.
+    s, dp: where the cube leaves S^T and dP^T in L0C, [queries / 16][keys][16]: queries lie on the 16-lane axis.
+    first_of_part, last_of_chunk, last_of_piece: its place among the units of a query block.
     """
 
+    piece: int
+    queries: QueryBlock
+    tile: QueryTile
     part: Cut
     chunk: Cut
-    last_of_chunk: bool
     s: Any
     dp: Any
+    first_of_part: bool
+    last_of_chunk: bool
+    last_of_piece: bool
 
     @property
     def tiles(self) -> int:
@@ -122,10 +149,35 @@ class Unit:
         return self.part.tiles * self.chunk.tiles
 
 
-def units(context: BackwardContext, block: QueryBlock, keys: KeyBlock) -> Iterator[Unit]:
-    """The units of a query block by a key block, chunk after chunk."""
-    parts = list(cuts(keys.keys, context.geometry.part))
-    for chunk in cuts(block.queries, context.geometry.chunk):
-        for part in parts:
-            buffers = context.buffers
-            yield Unit(part, chunk, part is parts[-1], buffers.s_cube.next(), buffers.dp_cube.next())
+def pieces(context: BackwardContext, block: QueryBlock) -> list[QueryBlock]:
+    """A query block cut into what is loaded at a time."""
+    return [
+        QueryBlock(block.head, block.first + cut.first, cut.tiles, cut.tokens)
+        for cut in cuts(block.queries, context.geometry.piece)
+    ]
+
+
+def units(context: BackwardContext, block: QueryBlock, keys: KeyBlock) -> list[Unit]:
+    """The units of a query block by a key block, chunk after chunk. They use the places in L0C in turn."""
+    geometry, buffers = context.geometry, context.buffers
+    cut = [
+        (piece, queries, chunk, part)
+        for piece, queries in enumerate(pieces(context, block))
+        for chunk in cuts(queries.queries, geometry.chunk)
+        for part in cuts(keys.keys, geometry.part)
+    ]
+    return [
+        Unit(
+            piece,
+            queries,
+            buffers.tiles[piece],
+            part,
+            chunk,
+            buffers.s_cube[index % AHEAD],
+            buffers.dp_cube[index % AHEAD],
+            first_of_part=piece == chunk.index == 0,
+            last_of_chunk=part.first + part.tiles == keys.tiles,
+            last_of_piece=(part.first + part.tiles, chunk.first + chunk.tiles) == (keys.tiles, queries.tiles),
+        )
+        for index, (piece, queries, chunk, part) in enumerate(cut)
+    ]

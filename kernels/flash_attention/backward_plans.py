@@ -25,8 +25,30 @@ MOST_PART = 8
 """Longest part of a key block, in tiles."""
 MOST_CHUNK = 8
 """Longest chunk of a query block, in tiles."""
+AHEAD = 2
+"""Units that the cube is ahead of the vector unit with S and dP; as many are held in L0C."""
+LONG_MOVE = 32
+"""fp16 tiles of 512 bytes from which on a move from global memory costs no extra start (davinci_timing.md 2.5)."""
 STATISTICS = 2
 """fp16 fractals that a tile of queries has for its statistics: terms of its log-sum-exp, and of rowsum(dO O)."""
+
+
+@dataclass(frozen=True)
+class BackwardScale:
+    """scores: 1 / sqrt(head_dim) = exact * rest; K takes the first, S - log-sum-exp the second.
+
+    weights: a power of two that P is larger by, and dP smaller. exp takes fp16 here, whose steps grow with the distance
+    from 0. Where softmax is flat its argument is near -log(N), where it is peaked near 0: with a factor of sqrt(N) both
+    are near log(N) / 2 from 0.
+    """
+
+    scores: Scale
+    weights: float
+
+    @classmethod
+    def of(cls, problem: AttentionProblem) -> BackwardScale:
+        """The scale of a problem."""
+        return cls(Scale.of(problem.head_dim), 2.0 ** (problem.N.bit_length() // 2))
 
 
 @dataclass(frozen=True)
@@ -52,8 +74,7 @@ class BackwardGeometry:
     """A block in tiles of 16, and the bytes it takes.
 
     rows: Br / 16. keys: Bc / 16. depth: padded head dimension / 16. part, chunk: a unit's tiles of keys and queries.
-    buffers: buffers of a query block in turn. mask: none, full, shared or causal. mask_terms: fp16 terms of the mask's
-    value. looped: whether some query block is whole, so that there is a loop over blocks.
+    buffers: K/V buffers in turn. mask: none, full, shared or causal. mask_terms: fp16 terms of the mask's value.
     """
 
     rows: int
@@ -64,12 +85,26 @@ class BackwardGeometry:
     buffers: int
     mask: str
     mask_terms: int
-    looped: bool
 
     @property
     def unit(self) -> int:
         """Tiles of scores that the cube hands over at a time."""
         return self.part * self.chunk
+
+    @property
+    def units(self) -> int:
+        """Units of a query block by a key block."""
+        return ceil_div(self.keys, self.part) * ceil_div(self.rows, self.chunk)
+
+    @property
+    def piece(self) -> int:
+        """Tiles of queries that are loaded at a time: whole chunks, enough for a long move."""
+        return self.chunk * ceil_div(LONG_MOVE, self.chunk * self.depth)
+
+    @property
+    def pieces(self) -> list[int]:
+        """Tiles of every piece of a query block."""
+        return [cut.tiles for cut in cuts(self.rows * TILE, self.piece)]
 
     @property
     def wide(self) -> int:
@@ -84,7 +119,7 @@ class BackwardGeometry:
     @property
     def prepared(self) -> int:
         """Tiles of queries whose statistics are prepared at a time."""
-        return min(self.wide // self.depth, self.rows)
+        return min(self.wide // self.depth, self.rows, self.gradient)
 
     @property
     def has_mask_tile(self) -> bool:
@@ -107,27 +142,27 @@ class BackwardGeometry:
         return self.strip_zeros + 1 + self.strip_ones if self.mask == "causal" else 0
 
     def ub_bytes(self) -> int:
-        """A unit's S in fp32, P and dS in fp16 twice each, a gradient in fp32, and two packed vectors of statistics."""
-        units = self.wide * (SINGLE_TILE + 4 * HALF_TILE)
-        return units + SINGLE_TILE * self.gradient + 2 * 4 * TILE * self.prepared
+        """P and dS of a unit in fp16 and gradients in fp32, two each; sums and packed vectors of statistics."""
+        in_turn = 2 * (2 * HALF_TILE * self.wide + SINGLE_TILE * self.gradient)
+        return in_turn + self.prepared * (SINGLE_TILE + 2 * 4 * TILE)
 
     def l1_bytes(self) -> int:
-        """K, V, two units of P and dS each, constants; and Q, dO, statistics and mask of the query blocks."""
-        kept = 2 * self.keys * self.depth + 4 * self.unit + self.part + self.strip + self.mask_terms
+        """K and V, two units of P and dS each, constants; and Q, dO, statistics and mask of a query block."""
+        kept = 4 * self.unit + self.part + self.strip + self.mask_terms
         query_tile = self.rows * (2 * self.depth + STATISTICS + (self.keys if self.has_mask_tile else 0))
-        return HALF_TILE * (kept + query_tile * (self.buffers if self.looped else 1))
+        return HALF_TILE * (kept + query_tile + self.buffers * 2 * self.keys * self.depth)
 
     def l0a_bytes(self) -> int:
         """Two left operands, each K, V, P or dS of a unit, and the constant ones."""
         return HALF_TILE * (2 * max(self.part * self.depth, self.unit) + self.part)
 
     def l0b_bytes(self) -> int:
-        """Two right operands, each Q, dO or K of a unit, and the mask's value on diagonals."""
-        return HALF_TILE * (2 * self.gradient + self.mask_terms)
+        """Two right operands, each Q, dO or K of a unit, two of statistics, and the mask's value on diagonals."""
+        return HALF_TILE * (2 * (self.gradient + self.chunk) + self.mask_terms)
 
     def l0c_bytes(self) -> int:
         """S and dP of two units, dK and dV of the key block, dQ of a chunk, fp32."""
-        return SINGLE_TILE * (4 * self.unit + 2 * self.keys * self.depth + self.chunk * self.depth)
+        return SINGLE_TILE * (2 * AHEAD * self.unit + 2 * self.keys * self.depth + self.chunk * self.depth)
 
 
 BUDGETS = (
@@ -152,7 +187,7 @@ def check(problem: AttentionProblem, plan: TilingPlan, hardware: Hardware) -> Ba
 
 
 def geometry(problem: AttentionProblem, plan: TilingPlan, hardware: Hardware) -> BackwardGeometry:
-    """Blocks with the largest units that fit the chip. Raises PlanRejected where not even one tile does."""
+    """Blocks cut into the fewest units that fit the chip. Raises PlanRejected where not even one tile does."""
     found: list[BackwardGeometry] = []
     smallest = _geometry(problem, plan, 1, 1)
     for part in _even_cuts(smallest.keys, MOST_PART):
@@ -163,7 +198,7 @@ def geometry(problem: AttentionProblem, plan: TilingPlan, hardware: Hardware) ->
     if not found:
         over = "; ".join(_over(smallest, hardware))
         raise PlanRejected(f"blocks of {plan.Br} x {plan.Bc} do not fit: {over}")
-    return max(found, key=lambda candidate: (candidate.unit, candidate.part))
+    return min(found, key=lambda candidate: (candidate.units, -candidate.part))
 
 
 def _even_cuts(tiles: int, most: int) -> list[int]:
@@ -180,15 +215,13 @@ def _over(candidate: BackwardGeometry, hardware: Hardware) -> list[str]:
 
 
 def _geometry(problem: AttentionProblem, plan: TilingPlan, part: int, chunk: int) -> BackwardGeometry:
-    whole = problem.Nq // plan.Br
     return BackwardGeometry(
         rows=plan.Br // TILE,
         keys=plan.Bc // TILE,
         depth=pad(problem.head_dim) // TILE,
         part=part,
         chunk=chunk,
-        buffers=2 if plan.double_buffer and whole > 1 else 1,
+        buffers=2 if plan.double_buffer else 1,
         mask=problem.attn_mask,
         mask_terms=len(Scale.of(problem.head_dim).mask_terms) if problem.attn_mask != "none" else 0,
-        looped=whole > 0,
     )

@@ -7,36 +7,36 @@ from typing import Any
 from autotune.kernels.flash_attention.backward_context import BackwardContext, Unit
 from autotune.kernels.flash_attention.backward_plans import cuts
 from autotune.kernels.flash_attention.buffers import TILE_ELEMENTS
-from autotune.kernels.flash_attention.context import KeyBlock, QueryBlock, store
+from autotune.kernels.flash_attention.context import KeyBlock, store
 from autotune.kernels.flash_attention.products import FRACTAL_BLOCKS
-from autotune.kernels.flash_attention.vectors import BLOCKS_PER_ROW, apply, narrow
+from autotune.kernels.flash_attention.vectors import BLOCKS_PER_ROW, apply
 from autotune.plan import TILE, pad
 
 
 def weights(context: BackwardContext, unit: Unit) -> tuple[Any, Any]:
-    """P^T = exp(S^T - log-sum-exp) and dS^T = P^T (dP^T - D) of a unit: two fp16 tensors in L1, tiled as in L0C."""
+    """P^T = exp(S^T - log-sum-exp) and dS^T = P^T (dP^T - D) of a unit: two fp16 tensors in L1, tiled as in L0C.
+
+    P is larger by the scale's ``weights``, dP smaller by it.
+    """
     tik, buffers, elements = context.tik, context.buffers, unit.tiles * TILE_ELEMENTS
-    s, p, ds = buffers.s, buffers.p.next(), buffers.ds.next()
+    p, ds = buffers.p.next(), buffers.ds.next()
     p_l1, ds_l1 = buffers.p_l1.next(), buffers.ds_l1.next()
-    tik.tensor_mov(s, unit.s, "m", 1, unit.tiles, 0, 0)
-    if context.scale.rest != 1.0:
-        apply(tik.vec_muls, elements, (s, s), context.scale.rest)
-    apply(tik.vec_exp, elements, (s, s))
-    narrow(tik, elements, p, s)
-    tik.data_move(p_l1, p, 0, 1, unit.tiles * FRACTAL_BLOCKS, 0, 0)
+    tik.tensor_mov(p, unit.s, "m", 1, unit.tiles, 0, 0)
     tik.tensor_mov(ds, unit.dp, "m", 1, unit.tiles, 0, 0)
+    if context.scale.scores.rest != 1.0:
+        apply(tik.vec_muls, elements, (p, p), context.scale.scores.rest)
+    apply(tik.vec_exp, elements, (p, p))
+    tik.data_move(p_l1, p, 0, 1, unit.tiles * FRACTAL_BLOCKS, 0, 0)
     apply(tik.vec_mul, elements, (ds, ds, p))
     tik.data_move(ds_l1, ds, 0, 1, unit.tiles * FRACTAL_BLOCKS, 0, 0)
     return p_l1, ds_l1
 
 
-def add_query_gradient(context: BackwardContext, block: QueryBlock, unit: Unit) -> None:
+def add_query_gradient(context: BackwardContext, unit: Unit) -> None:
     """dQ of a chunk from L0C, added to global memory."""
-    start = block.first + unit.chunk.first
-    source = context.buffers.dq
-    _add(
-        context, context.globals.dq, source, block.head, start, unit.chunk.tiles, context.problem.Nq, context.scale.rest
-    )
+    start = unit.queries.first + unit.chunk.first
+    tiles, tokens, head = unit.chunk.tiles, context.problem.Nq, unit.queries.head
+    _add(context, context.globals.dq, context.buffers.dq, head, start, tiles, tokens, context.scale.scores.rest)
 
 
 def add_key_gradients(context: BackwardContext, head: Any, keys: KeyBlock) -> None:
@@ -45,8 +45,8 @@ def add_key_gradients(context: BackwardContext, head: Any, keys: KeyBlock) -> No
     for part in cuts(keys.keys, context.geometry.part):
         at, start = part.first * depth * TILE_ELEMENTS, keys.first + part.first
         for target, source, factor in (
-            (context.globals.dv, buffers.dv, 1.0),
-            (context.globals.dk, buffers.dk, scale.exact * scale.rest),
+            (context.globals.dv, buffers.dv, 1 / scale.weights),
+            (context.globals.dk, buffers.dk, scale.scores.exact * scale.scores.rest),
         ):
             _add(context, target, source[at], head, start, part.tiles, context.problem.N, factor)
 
@@ -55,7 +55,7 @@ def _add(
     context: BackwardContext, target: Any, source: Any, head: Any, first: Any, tiles: int, tokens: int, factor: float
 ) -> None:
     """A gradient [depth][tokens][16] in L0C, times a factor, added to its place in NZ."""
-    tik, gradient, depth = context.tik, context.buffers.gradient, context.geometry.depth
+    tik, gradient, depth = context.tik, context.buffers.gradient.next(), context.geometry.depth
     length = pad(tokens)
     tik.tensor_mov(gradient, source, "m", 1, depth * tiles, 0, 0)
     if factor != 1.0:

@@ -1,11 +1,12 @@
 """What the backward kernel needs of every query, prepared once per core and head and kept in the core's own workspace.
 
-Per tile of 16 queries two fp16 fractals: rows 0 to 2 of the first are terms of -(log-sum-exp) / rest; the 16 columns of
-the second are terms of -rowsum(dO O), 8 partial sums as their fp16 values and what these lack.
+Per tile of 16 queries two fp16 fractals: rows 0 to 2 of the first are terms of (log(weights) - log-sum-exp) / rest; the
+16 columns of the second are terms of -rowsum(dO O) / weights, 8 partial sums as their fp16 values and what these lack.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from autotune.kernels.flash_attention.backward_context import BackwardContext
@@ -48,14 +49,14 @@ def _sum_products(context: BackwardContext, head: Any, first: Any, tiles: int) -
     o, do = buffers.ds.next(), buffers.ds.next()
     load(tik, o, context.globals.o, start, depth, length, rows)
     load(tik, do, context.globals.do, start, depth, length, rows)
-    sums = buffers.s
+    sums = buffers.sums
     apply(tik.vec_dup, tiles * TILE_ELEMENTS, (sums,), 0.0)
     repeats = tiles * TILE_ELEMENTS // LANES
     for strip in range(depth):
         at = strip * tiles * TILE_ELEMENTS
         mask = _columns(min(TILE, context.problem.head_dim - strip * TILE))
         tik.vmla(mask, sums, o[at:], do[at:], repeats, 1, 1, 1, 8, 4, 4)
-    apply(tik.vec_muls, tiles * TILE_ELEMENTS, (sums, sums), -1.0)
+    apply(tik.vec_muls, tiles * TILE_ELEMENTS, (sums, sums), -1 / context.scale.weights)
 
 
 def _columns(count: int) -> int | list[int]:
@@ -71,7 +72,7 @@ def _split_products(context: BackwardContext, target: Any, tiles: int) -> None:
     Repeats take every second 32-byte block: 8 columns of 8 queries.
     """
     tik, buffers = context.tik, context.buffers
-    sums, terms, half = buffers.s, buffers.gradient, buffers.ds.next()
+    sums, terms, half = buffers.sums, buffers.gradient.next(), buffers.ds.next()
     repeats = tiles * TILE // 8
     tik.vadd(LANES, sums, sums, sums[8:], repeats, 2, 2, 2, 16, 16, 16)
     tik.vadds(LANES, terms, sums, 0.0, repeats, 1, 2, 8, 16)
@@ -87,7 +88,9 @@ def _split_log_sums(context: BackwardContext, target: Any, head: Any, first: Any
     left, rounded = buffers.packed, buffers.rounded
     source = context.globals.lse[head * pad(context.problem.Nq) + first * TILE]
     tik.data_move(left, source, 0, 1, tiles * BLOCKS_PER_ROW, 0, 0)
-    apply_packed(tik.vec_muls, tiles, (left, left), -1.0 / context.scale.rest)
+    rest = context.scale.scores.rest
+    apply_packed(tik.vec_muls, tiles, (left, left), -1.0 / rest)
+    apply_packed(tik.vec_adds, tiles, (left, left), math.log(context.scale.weights) / rest)
     apply(tik.vec_dup, tiles * TILE_ELEMENTS, (target,), 0.0)
     for term in range(LOG_SUM_TERMS):
         row = target[term * ROW :]

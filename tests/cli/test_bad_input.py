@@ -42,7 +42,7 @@ BAD_SWEEPS = [
 ]
 BAD_QUESTIONS = [
     (f"{GOOD} --device Ascend999", "device 'Ascend999' is unknown; the known ones are"),
-    (f"{GOOD} --allow exact,perfect", "--allow 'perfect' is unknown; known: exact, nearest, default"),
+    (f"{GOOD} --allow exact,perfect", "--allow 'perfect' is unknown; known: pinned, exact, nearest, default"),
     (f"{GOOD} --url http://127.0.0.1:8321", "--db and --url exclude each other"),
 ]
 BAD_SERVICES = [

@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
-COMMANDS = ("sweep", "best", "serve", "explain", "calibrate", "devices", "strategies")
+COMMANDS = (
+    "sweep", "best", "serve", "history", "pin", "unpin", "export", "import", "explain", "calibrate", "devices",
+    "strategies",
+)  # fmt: skip
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
 
 

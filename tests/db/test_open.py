@@ -178,17 +178,6 @@ def test_a_database_that_vanishes_while_it_is_open(tmp_path: Path, best: BestPla
         store.schema()
 
 
-def test_a_row_of_a_later_version_is_named(tmp_path: Path, best: BestPlan) -> None:
-    path = tmp_path / "plans.db"
-    store = Store.open(f"sqlite:///{path}")
-    store.publish(best)
-    with sqlite3.connect(path) as connection:
-        connection.execute("""UPDATE history SET plan = '{"Br": 64, "Bc": 64, "swizzle": 3}'""")
-    connection.close()
-    with pytest.raises(StoreError, match=r"plan of revision 1 .*swizzle.*upgrade autotune"):
-        store.best(best.problem, best.device)
-
-
 def test_a_writer_that_never_ends(tmp_path: Path, best: BestPlan, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("autotune.db.engine.PRAGMAS", ("busy_timeout=20", "journal_mode=WAL"))
     path = tmp_path / "plans.db"

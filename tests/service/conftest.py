@@ -86,11 +86,12 @@ class Reply:
 
 
 def asker(app: FastAPI) -> Callable[..., Reply]:
-    def send(path: str = "/best", query: str = "", method: str = "GET", **headers: Any) -> Reply:
+    def send(path: str = "/best", query: str = "", method: str = "GET", body: bytes = b"", **headers: Any) -> Reply:
         sent = []
+        parts = [body[:70_000], body[70_000:]]
 
         async def receive() -> dict[str, Any]:
-            return {"type": "http.request", "body": b"", "more_body": False}
+            return {"type": "http.request", "body": parts.pop(0), "more_body": bool(parts)}
 
         async def reply(message: Any) -> None:
             sent.append(message)
@@ -110,9 +111,9 @@ def asker(app: FastAPI) -> Callable[..., Reply]:
             "client": ("testclient", 1),
         }
         asyncio.run(app(scope, receive, reply))
-        start, *parts = sent
+        start, *rest = sent
         fields = {name.decode(): value.decode() for name, value in start["headers"]}
-        return Reply(start["status"], fields, b"".join(part.get("body", b"") for part in parts))
+        return Reply(start["status"], fields, b"".join(part.get("body", b"") for part in rest))
 
     return send
 
@@ -121,7 +122,7 @@ def asker(app: FastAPI) -> Callable[..., Reply]:
 def ask_app() -> Callable[[FastAPI], Callable[..., Reply]]:
     """From an application to a function that sends it one request, no socket between; what it raises, flies.
 
-    The query may be raw bytes; headers are keywords.
+    The query may be raw bytes; headers are keywords. The body comes in two parts.
     """
     return asker
 

@@ -19,7 +19,7 @@ from autotune.plan import TilingPlan
 from autotune.problem import ATTN_MASKS, DTYPES, OPS, AttentionProblem
 from autotune.service.app import create_app
 from autotune.service.device import Device
-from autotune.service.schema import AnswerBody, ErrorBody, HealthBody
+from autotune.service.schema import AnswerBody, ErrorBody, ReadyBody
 
 SHAPE = "shape=2,16,1024,1024,64"
 
@@ -99,7 +99,7 @@ def test_the_question_comes_back_as_it_was_understood(ask: Callable[..., Any]) -
         (SHAPE + "&window=5", "window", "prev,next"),
         (SHAPE + "&window=a,b", "window", "prev,next"),
         (SHAPE + "&block_window=1,-1", "block_window", "prev,next"),
-        (SHAPE + "&allow=", "allow", "exact, nearest, default"),
+        (SHAPE + "&allow=", "allow", "pinned, exact, nearest, default"),
         (SHAPE + "&allow=exact,neerest", "allow", "'neerest' is no rung"),
         (SHAPE + "&atn_mask=causal", "atn_mask", "atn_mask is no parameter"),
         ("shap=1,1,64,64,64", "shap", "shap is no parameter"),
@@ -120,7 +120,7 @@ def test_404_when_no_plan_is_legal(store: Store, device: Device, ask_app: Callab
         raise PlanRejected("nothing fits")
 
     app = create_app(store, {"Ascend910A": replace(device, check=nothing)})
-    refusal(ask_app(app)(query=SHAPE), 404, "allow", "exact,nearest,default")
+    refusal(ask_app(app)(query=SHAPE), 404, "allow", "pinned,exact,nearest,default")
 
 
 @pytest.mark.parametrize(
@@ -168,9 +168,10 @@ class TestMisses:
     ) -> None:
         store.publish(best)
         ask(query=SHAPE)
-        assert store.wanted() == []
+        assert ask("/wanted").json() == {"wanted": []}
         for query in ("shape=2,16,2048,1024,64", "shape=1,1,16,16,16", "shape=1,1,16,16,16&allow=exact"):
             ask(query=query)
+        assert [each["count"] for each in ask("/wanted").json()["wanted"]] == [2, 1]
         assert [(each.problem.shape, each.device, each.count) for each in store.wanted()] == [
             ((1, 1, 16, 16, 16), "Ascend910A", 2),
             ((2, 16, 2048, 1024, 64), "Ascend910A", 1),
@@ -180,7 +181,7 @@ class TestMisses:
     def test_a_refused_question_is_not(self, ask: Callable[..., Any], store: Store) -> None:
         ask(query="shape=2,16")
         ask(query=SHAPE + "&device=x")
-        assert store.wanted() == []
+        assert ask("/wanted").json() == {"wanted": []}
 
     def test_a_database_that_cannot_be_written_still_answers(
         self, ask: Callable[..., Any], store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -188,22 +189,23 @@ class TestMisses:
         def locked(*_: Any) -> None:
             raise StoreError("the database stayed locked")
 
-        monkeypatch.setattr(store, "want", locked)
+        monkeypatch.setattr(store, "want_all", locked)
         with caplog.at_level(logging.WARNING):
             assert ask(query=SHAPE).status == 200
+            assert ask("/wanted").json() == {"wanted": []}
         assert "stayed locked" in caplog.text
 
 
 class TestHealth:
     def test_a_readable_database(self, ask: Callable[..., Any]) -> None:
-        reply = ask("/healthz")
+        reply = ask("/readyz")
         assert reply.status == 200
-        assert HealthBody.model_validate_json(reply.body).status == "ok"
+        assert ReadyBody.model_validate_json(reply.body).status == "ok"
 
     def test_a_database_that_is_gone(self, ask: Callable[..., Any], store: Store, tmp_path: Path) -> None:
         store.close()
         (tmp_path / "plans.db").write_text("something else " * 500)
-        refusal(ask("/healthz"), 503, None, "not a database")
+        refusal(ask("/readyz"), 503, None, "not a database")
         refusal(ask(query=SHAPE), 503, None, "not a database")
 
 
@@ -211,10 +213,15 @@ class TestDescription:
     def test_every_answer_is_declared(self, ask: Callable[..., Any]) -> None:
         paths = ask("/openapi.json").json()["paths"]
         assert set(paths["/best"]["get"]["responses"]) == {"200", "304", "404", "422", "503"}
-        assert set(paths["/healthz"]["get"]["responses"]) == {"200", "503"}
-        for responses in (path["get"]["responses"] for path in paths.values()):
-            for status, response in responses.items():
-                expected = {"2": ["application/json"], "3": [], "4": PROBLEM, "5": PROBLEM}[status[0]]
+        assert set(paths["/readyz"]["get"]["responses"]) == {"200", "503"}
+        assert set(paths) == {
+            "/best", "/best/batch", "/devices", "/strategies", "/plans", "/plans/{plan}/history", "/wanted",
+            "/livez", "/readyz", "/metrics",
+        }  # fmt: skip
+        for path, operation in ((path, found) for path, methods in paths.items() for found in methods.values()):
+            for status, response in operation["responses"].items():
+                answer = ["text/plain"] if path == "/metrics" else ["application/json"]
+                expected = {"2": answer, "3": [], "4": PROBLEM, "5": PROBLEM}[status[0]]
                 assert list(response.get("content", {})) == expected
 
     def test_every_parameter_is_described(self, ask: Callable[..., Any]) -> None:
@@ -232,7 +239,7 @@ class TestDescription:
         assert "default-src 'none'" in reply.headers["content-security-policy"]
         assert "://" not in page
         assert "<script" not in page
-        for text in ("GET /best", "GET /healthz", "attn_mask", "high_precision", "openapi.json", "422"):
+        for text in ("GET /best", "GET /readyz", "attn_mask", "high_precision", "openapi.json", "422"):
             assert text in page
 
 

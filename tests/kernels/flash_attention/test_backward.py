@@ -80,7 +80,7 @@ def solve(
     return errors(problem, arrays, target.compile(problem, plan).run(arrays))
 
 
-def assert_right(found: list[float], most: float = 1e-3) -> None:
+def assert_right(found: list[float], most: float = 2e-3) -> None:
     assert max(found) < most, found
 
 
@@ -126,6 +126,11 @@ def test_nothing_undefined_is_read_and_cores_do_not_collide(
 @pytest.mark.parametrize("mask", ["none", "causal", "full"])
 def test_head_dimensions_of_real_models(head_dim: int, mask: str) -> None:
     assert_right(solve(grad((1, 2, 150, 170, head_dim), attn_mask=mask), TilingPlan(96, 48)))
+
+
+def test_shallow_heads_in_tall_units() -> None:
+    """Statistics of a whole unit's queries would not fit where a gradient of 16 columns does."""
+    assert_right(solve(grad((1, 1, 320, 250, 16)), TilingPlan(320, 128)))
 
 
 @pytest.mark.parametrize("tail", range(1, 18, 2))

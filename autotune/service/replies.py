@@ -1,0 +1,162 @@
+"""What every route answers with: JSON that can be cached, or RFC 9457 problem details."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from hashlib import sha256
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from starlette.exceptions import HTTPException
+
+from autotune.errors import AutotuneError, InvalidInput, StoreError
+from autotune.service.schema import ErrorBody
+
+
+class NotFound(AutotuneError):
+    """What was asked for is not there: HTTP 404. ``field`` names the parameter."""
+
+    def __init__(self, message: str, field: str | None = None) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class ProblemJSON(JSONResponse):
+    """RFC 9457."""
+
+    media_type = "application/problem+json"
+
+
+def cacheable(request: Request, body: Mapping[str, Any]) -> Response:
+    """200 with the body and its ETag, or 304 when the client has that body already (RFC 9110, 13.1.2)."""
+    content = json.dumps(body, separators=(",", ":")).encode()
+    tag = entity_tag(content)
+    headers = {"ETag": tag, "Cache-Control": "no-cache"}
+    if is_known(tag, request.headers.get("if-none-match", "")):
+        return Response(status_code=304, headers=headers)
+    return Response(content, media_type="application/json", headers=headers)
+
+
+def entity_tag(content: bytes) -> str:
+    """The ETag of a body: a hash of it."""
+    return f'"{sha256(content).hexdigest()[:32]}"'
+
+
+def is_known(tag: str, if_none_match: str) -> bool:
+    """Whether a client that sends this If-None-Match has the body of that ETag."""
+    known = [part.strip().removeprefix("W/") for part in if_none_match.split(",")]
+    return tag in known or known == ["*"]
+
+
+def error_body(status: int, detail: str, field: str | None = None) -> ErrorBody:
+    """Problem details. Half of a surrogate pair, which JSON can smuggle in, is no text that could be sent back."""
+    sentence, name = (text.encode("utf-8", "replace").decode() for text in (detail, field or ""))
+    return ErrorBody(title=HTTPStatus(status).phrase, status=status, detail=sentence, field=name or None)
+
+
+def refuse(status: int, detail: str, field: str | None = None, headers: Mapping[str, str] | None = None) -> ProblemJSON:
+    """Problem details as a reply."""
+    return ProblemJSON(error_body(status, detail, field).model_dump(), status, headers)
+
+
+def refuse_repeats(request: Request) -> None:
+    """Raises InvalidInput for a parameter that is given twice: nobody could say which one counts."""
+    names = [name for name, _ in request.query_params.multi_items()]
+    for name in names:
+        if names.count(name) > 1:
+            raise InvalidInput(f"{name} is given {names.count(name)} times; give it once", field=name)
+
+
+def declared(model: Any, description: str, *statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The answers of a cacheable route for its OpenAPI description: 200 with ``model``, 304, and these errors."""
+    unchanged = {"description": "The answer is still the one that If-None-Match names"}
+    return {200: {"model": model, "description": description}, 304: unchanged, **errors(*statuses)}
+
+
+def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """These errors for an OpenAPI description."""
+    return {status: {"description": _MEANINGS[status], "content": _PROBLEM_CONTENT} for status in statuses}
+
+
+_PROBLEM_CONTENT = {"application/problem+json": {"schema": ErrorBody.model_json_schema()}}
+_MEANINGS = {
+    404: "There is none: no allowed rung has a legal plan, or no such plan is stored",
+    413: "The body is too long",
+    422: "A parameter is wrong; its name is in field",
+    503: "The database cannot be read",
+}
+
+
+def install_handlers(app: FastAPI) -> None:
+    """Every error that a route may raise becomes problem details."""
+    for error, handler in _ERROR_HANDLERS.items():
+        app.add_exception_handler(error, handler)
+
+
+def _unprocessable(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, InvalidInput)
+    return refuse(422, str(error), error.field)
+
+
+def _not_found(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, NotFound)
+    return refuse(404, str(error), error.field)
+
+
+def _unavailable(_request: Request, error: Exception) -> Response:
+    return refuse(503, str(error))
+
+
+def _refused_by_http(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return refuse(error.status_code, error.detail, headers=error.headers)
+
+
+def _refused_by_model(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    return refuse(422, *faults(error.errors(), _parameters(request)))
+
+
+def faults(complaints: Any, known: list[str]) -> tuple[str, str]:
+    """Pydantic's complaints as one sentence, and the name of the first field."""
+    # A misspelt name first: it explains why another is missing.
+    ordered = sorted(complaints, key=lambda fault: str(fault["type"]) != "extra_forbidden")
+    fields = [_field(fault["loc"]) for fault in ordered]
+    sentences = [
+        _SENTENCES.get(fault["type"], "{field}: {message}").format(
+            field=field, message=fault["msg"], known=", ".join(known) or "none"
+        )
+        for field, fault in zip(fields, ordered, strict=True)
+    ]
+    return "; ".join(sentences[:3]), fields[0]
+
+
+def _field(loc: tuple[str | int, ...]) -> str:
+    inside = loc[1:] if loc and loc[0] in ("query", "path", "body") else loc
+    return str(inside[0])[:60] if inside and isinstance(inside[0], str) else "body"
+
+
+_SENTENCES = {
+    "extra_forbidden": "{field} is no parameter of this address; they are {known}",
+    "missing": "{field} is missing",
+    "bool_parsing": "{field} must be true or false",
+    "json_invalid": "the body is no JSON",
+}
+
+
+def _parameters(request: Request) -> list[str]:
+    operation = request.app.openapi()["paths"][request.scope["route"].path][request.method.lower()]
+    return [parameter["name"] for parameter in operation.get("parameters", [])]
+
+
+_ERROR_HANDLERS = {
+    InvalidInput: _unprocessable,
+    NotFound: _not_found,
+    StoreError: _unavailable,
+    RequestValidationError: _refused_by_model,
+    HTTPException: _refused_by_http,
+}
