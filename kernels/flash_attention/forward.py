@@ -18,7 +18,15 @@ from autotune.kernels.flash_attention.buffers import Buffers
 from autotune.kernels.flash_attention.constants import prepare
 from autotune.kernels.flash_attention.context import Context, Globals, KeyBlock, QueryBlock, QuerySlice
 from autotune.kernels.flash_attention.plans import Scale, check, check_work, work_runs
-from autotune.kernels.flash_attention.products import load_keys, load_mask, load_operand, load_queries, load_values, scale_queries, scores
+from autotune.kernels.flash_attention.products import (
+    load_keys,
+    load_mask,
+    load_operand,
+    load_queries,
+    load_values,
+    scale_queries,
+    scores,
+)
 from autotune.plan import TILE, TilingPlan, pad
 from autotune.problem import AttentionProblem
 

@@ -124,7 +124,7 @@ class Geometry:
         return self.score_tile * scores + passing + SINGLE_TILE * self.rows * (self.depth + 1) + vectors
 
     def l1_bytes(self) -> int:
-        """Q of a block as it is and scaled, P of a slice, the constant ones, strip and diagonal, and K, mask and V of the key blocks."""
+        """Q of a block twice, P of a slice, the constant ones, strip and diagonal, and K, mask and V of key blocks."""
         kept = 2 * self.rows * self.depth + self.slice * self.keys + self.chunk + self.strip + self.mask_terms
         kept += self.rows if self.half else 0
         key_tile = 2 * self.depth * self.keys + (self.rows * self.keys if self.has_mask_tile else 0)
