@@ -1,9 +1,14 @@
 """For every test: one BLAS thread, none of the caller's settings, the same Hypothesis examples in each run."""
 
 import os
+import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+# Last, and for benchmarks/ and spawned processes alone: kernels/, strategies/ and db/ refuse their bare names.
+sys.path.append(str(Path(__file__).parents[1]))
 
 for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")

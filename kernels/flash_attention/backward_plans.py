@@ -119,7 +119,7 @@ class BackwardGeometry:
     @property
     def prepared(self) -> int:
         """Tiles of queries whose statistics are prepared at a time."""
-        return min(self.wide // self.depth, self.rows)
+        return min(self.wide // self.depth, self.rows, self.gradient)
 
     @property
     def has_mask_tile(self) -> bool:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from itertools import pairwise
 from multiprocessing.context import SpawnContext
 from multiprocessing.synchronize import Barrier
-from pathlib import Path
 
 import pytest
 
@@ -44,9 +43,7 @@ def check(url: str, best: BestPlan) -> None:
 
 
 @pytest.fixture
-def processes(monkeypatch: pytest.MonkeyPatch) -> SpawnContext:
-    """New processes, which have to be able to import this file."""
-    monkeypatch.syspath_prepend(Path(__file__).parents[2])
+def processes() -> SpawnContext:
     return multiprocessing.get_context("spawn")
 
 

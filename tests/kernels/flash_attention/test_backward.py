@@ -128,6 +128,11 @@ def test_head_dimensions_of_real_models(head_dim: int, mask: str) -> None:
     assert_right(solve(grad((1, 2, 150, 170, head_dim), attn_mask=mask), TilingPlan(96, 48)))
 
 
+def test_shallow_heads_in_tall_units() -> None:
+    """Statistics of a whole unit's queries would not fit where a gradient of 16 columns does."""
+    assert_right(solve(grad((1, 1, 320, 250, 16)), TilingPlan(320, 128)))
+
+
 @pytest.mark.parametrize("tail", range(1, 18, 2))
 def test_tails_of_both_axes(tail: int) -> None:
     for mask in ("none", "causal"):
