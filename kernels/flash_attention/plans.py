@@ -19,7 +19,7 @@ from autotune.problem import AttentionProblem
 
 HALF_TILE, SINGLE_TILE = 512, 1024
 """Bytes of a 16 x 16 tile in fp16 and fp32."""
-FEWEST_CHUNKS = 3
+FEWEST_CHUNKS = 2
 """Chunks that a block is cut into where it can be, so that cube and vector unit work side by side."""
 MOST_CHUNK_TILES = 8
 """Longest chunk, in tiles: with 128 keys instructions are long and buffers still small."""
@@ -124,8 +124,8 @@ class Geometry:
         return self.score_tile * scores + passing + SINGLE_TILE * self.rows * (self.depth + 1) + vectors
 
     def l1_bytes(self) -> int:
-        """Q of a block, P of a slice, the constant ones, strip and diagonal, and K, mask and V of the key blocks."""
-        kept = self.rows * self.depth + self.slice * self.keys + self.chunk + self.strip + self.mask_terms
+        """Q of a block twice, P of a slice, the constant ones, strip and diagonal, and K, mask and V of key blocks."""
+        kept = 2 * self.rows * self.depth + self.slice * self.keys + self.chunk + self.strip + self.mask_terms
         kept += self.rows if self.half else 0
         key_tile = 2 * self.depth * self.keys + (self.rows * self.keys if self.has_mask_tile else 0)
         return HALF_TILE * (kept + self.buffers * key_tile)

@@ -39,7 +39,7 @@ def test_all_blocks_that_fit_and_no_others(Nq: int, N: int, head_dim: int, ub: i
     expected = {
         (Br, Bc, slice_rows, exp, double_buffer)
         for Br, Bc in product(*grids)
-        for slice_rows, exp, double_buffer in product((0, 64), ("float32", "float16"), (False, True))
+        for slice_rows, exp, double_buffer in product((0, 64, 128), ("float32", "float16"), (False, True))
         if (not slice_rows or (Br > slice_rows and Br % slice_rows == 0))
         and not broken(problem, Br, Bc, chip, double_buffer, slice_rows)
     }
