@@ -19,7 +19,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-SCHEMA_REVISION = "0002"
+SCHEMA_REVISION = "0003"
 """The migration that makes these tables."""
 
 VERSION_TABLE = "tiling_alembic_version"
@@ -141,6 +141,20 @@ decisions = Table(
     sqlite_autoincrement=True,
 )
 """Every pin that was set or taken off, in order; rows are only ever added."""
+
+keys = Table(
+    "keys",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("prefix", String, nullable=False, unique=True),
+    Column("digest", String, nullable=False),
+    Column("name", String, nullable=False),
+    Column("scopes", String, nullable=False),
+    Column("created_at", String, nullable=False),
+    Column("expires_at", String),
+    Column("revoked_at", String),
+)
+"""Who may write over HTTP: hashes, never the keys themselves."""
 
 wanted = Table(
     "wanted",

@@ -9,7 +9,9 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Engine, RowMapping, Select, Table, and_, exists, func, or_, select, update
 from sqlalchemy.dialects.sqlite import insert
 
+from autotune.db import keys
 from autotune.db.engine import open_engine, reading, writing
+from autotune.db.keys import Key
 from autotune.db.location import database_path
 from autotune.db.pins import Decided, Decision, pin, unpin
 from autotune.db.rows import (
@@ -158,6 +160,26 @@ class Store:
         """Every plan that was published for this problem and won, oldest first."""
         query = _of(select(history), history, problem, device, target).order_by(history.c.revision)
         return self._read(query, lambda row: to_best(row, problem, device))
+
+    def add_key(self, name: str, scopes: tuple[str, ...], now: str, expires_at: str | None = None) -> str:
+        """Makes a key for writing over HTTP and returns its text; only a hash is kept. Raises InvalidInput."""
+        with writing(self._engine) as connection:
+            return keys.add(connection, name, scopes, now, expires_at)
+
+    def list_keys(self) -> list[Key]:
+        """All keys, the oldest first."""
+        with reading(self._engine) as connection:
+            return keys.every(connection)
+
+    def revoke_key(self, prefix: str, now: str) -> bool:
+        """Ends a key; False where none of that prefix is left to end."""
+        with writing(self._engine) as connection:
+            return keys.revoke(connection, prefix, now)
+
+    def key(self, text: str, now: str) -> Key | None:
+        """The key with that text, where it may be used now."""
+        with reading(self._engine) as connection:
+            return keys.find(connection, text, now)
 
     def want(self, problem: AttentionProblem, device: str, at: str) -> None:
         """Counts a question that had no exact answer. at: UTC, ISO 8601. New ones are dropped at WANTED_LIMIT."""

@@ -16,8 +16,8 @@ PUBLIC_CHIP = Hardware("Ascend910A", 32, 1000, 262144, 1048576, 65536, 65536, 26
 """The chip of the public kernels, whose interface says nothing of the chip (davinci_timing.md 1.1)."""
 
 
-SLICES = (0, 64)
-"""Slice heights tried where they divide Br: 64 rows fill long instructions and leave room in UB for many keys."""
+SLICES = (0, 64, 128)
+"""Slice heights tried where they divide Br: such rows fill long instructions and leave room in UB for many keys."""
 
 
 class LatticeTiling(TilingStrategy):
@@ -43,11 +43,11 @@ class LatticeTiling(TilingStrategy):
     @classmethod
     def plans(cls, problem: AttentionProblem, hardware: Hardware) -> Iterable[TilingPlan]:
         on_chip = hardware.ub_bytes > 0
-        forward = problem.op == "flash_attention" and on_chip
-        half = forward and problem.attn_mask in ("none", "causal") and not problem.high_precision
+        forward = problem.op == "flash_attention"
+        half = (not forward or problem.attn_mask in ("none", "causal")) and not problem.high_precision and on_chip
         for Br, Bc in sorted(blocks(problem, hardware), key=lambda block: (-block[0] * block[1], -block[0])):
             cores = block_num(problem, Br, Bc, hardware)
-            slices = [rows for rows in (SLICES if forward else (0,)) if rows < Br and not Br % (rows or Br)]
+            slices = [rows for rows in (SLICES if forward and on_chip else (0,)) if rows < Br and not Br % (rows or Br)]
             rules = distinct_rules(problem, Br, Bc, hardware)
             exps = EXPONENTIALS if half else ("float32",)
             for rule, rows, exp, double in product(rules, slices, exps, (False, True)[: 1 + on_chip]):

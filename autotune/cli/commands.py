@@ -165,21 +165,25 @@ def best(
 def serve(host: options.Host = None, port: options.Port = None, db: options.Db = None) -> int:
     """Answers /best over HTTP from a database, until Ctrl-C.
 
-    The database is made where there is none: every answer is the default's until a sweep fills it.
+    The database is made where there is none: every answer is the default's until a sweep fills it. Reading needs no
+    key; an address that other machines can reach is refused while `autotune keys add` has made none.
 
     \b
     Examples:
       autotune serve
       autotune serve --host 0.0.0.0 --port 8000 --db sqlite:////var/lib/autotune/plans.db
     """
-    from autotune.cli import composition, server
+    from autotune.cli import composition, keys, server
     from autotune.db.store import Store
     from autotune.service.app import create_app
 
     address, number, url = options.chosen(HOST, host), options.chosen(PORT, port), options.chosen(DB, db)
     with server.listen(address, number) as listener:
         store = Store.open(url)
-        served = create_app(store, composition.devices(DEVICE.value()))
+        hosts = server.names(address)
+        if hosts is None:
+            keys.require(store, address)
+        served = create_app(store, composition.devices(DEVICE.value()), hosts)
         typer.echo(f"Serving plans on http://{address}:{number}/best, documented on /docs; Ctrl-C stops.", err=True)
         server.serve(served, listener)
         store.close()

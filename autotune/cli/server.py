@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import socket
+from ipaddress import ip_address
 from typing import Any
 
 import uvicorn
 
 from autotune.errors import InvalidInput
+
+LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
+"""What a service that only this machine can reach may be called."""
+
+
+def names(host: str) -> tuple[str, ...] | None:
+    """What a service on an address may be called; None where other machines can reach it, by names nobody knows."""
+    try:
+        local = host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        local = False
+    return (*LOOPBACK_NAMES, host) if local else None
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
@@ -15,7 +15,7 @@ from autotune.db.store import Store
 from autotune.errors import InvalidInput, StoreError
 from autotune.service.device import Devices
 from autotune.service.ladder import OWN, Answer
-from autotune.service.limits import BodyLimit
+from autotune.service.limits import BodyLimit, HostCheck
 from autotune.service.listing import listing
 from autotune.service.metrics import Metrics, MetricsMiddleware
 from autotune.service.pages.docs import docs_page
@@ -39,10 +39,14 @@ from autotune.service.schema import (
     LiveBody,
     ReadyBody,
 )
+from autotune.service.writing import LIMITS, writing
 
 
-def create_app(store: Store, devices: Devices) -> FastAPI:
-    """The service over one store; ``devices`` are those it answers for, the first when a question names none."""
+def create_app(store: Store, devices: Devices, hosts: Collection[str] | None = None) -> FastAPI:
+    """The service over one store; ``devices`` are those it answers for, the first when a question names none.
+
+    hosts: the names that a request may call the service by; any where None.
+    """
     misses, metrics = Misses(store), Metrics(store)
 
     @asynccontextmanager
@@ -52,10 +56,13 @@ def create_app(store: Store, devices: Devices) -> FastAPI:
 
     app = FastAPI(title="tiling-autotune", version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan)
     install_handlers(app)
-    app.add_middleware(BodyLimit)
+    app.add_middleware(BodyLimit, limits=LIMITS)
+    if hosts is not None:
+        app.add_middleware(HostCheck, hosts=tuple(hosts))
     app.add_middleware(MetricsMiddleware, metrics=metrics)  # the last one added is the outermost
     app.include_router(_answers(store, devices, misses))
     app.include_router(listing(store, devices, misses))
+    app.include_router(writing(store, devices))
     app.include_router(_health(store, metrics))
 
     @app.get("/docs", include_in_schema=False)

@@ -1,7 +1,10 @@
-"""Refuses a request body that is too long before anybody reads it as JSON."""
+"""What is refused before a route sees it: a body that is too long, a name that is not the service's."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from autotune.service.replies import refuse
@@ -27,6 +30,30 @@ class BodyLimit:
             await refuse(413, f"the body is longer than {limit} bytes")(scope, receive, send)
         else:
             await self._app(scope, _again(body, receive), send)
+
+
+class HostCheck:
+    """ASGI middleware: 421 for a Host header that names something else.
+
+    A page on another site can have its own name resolve to 127.0.0.1 and then read what a browser's user may read; its
+    requests still carry that name (DNS rebinding).
+    """
+
+    def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
+        self._app, self._hosts = app, hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """ASGI."""
+        if scope["type"] == "http" and _name(Headers(scope=scope).get("host", "")) not in self._hosts:
+            await refuse(421, f"this service is known as {', '.join(self._hosts)}")(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+
+def _name(host: str) -> str:
+    """A Host header without its port."""
+    name, _, port = host.rpartition(":")
+    return (name if name and port.isdigit() else host).strip("[]").lower()
 
 
 async def _read(receive: Receive, limit: int) -> bytes | None:

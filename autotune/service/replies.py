@@ -25,6 +25,14 @@ class NotFound(AutotuneError):
         self.field = field
 
 
+class Unauthorized(AutotuneError):
+    """No key, or none that is good: HTTP 401."""
+
+
+class Forbidden(AutotuneError):
+    """A key that may not do this: HTTP 403."""
+
+
 class ProblemJSON(JSONResponse):
     """RFC 9457."""
 
@@ -84,6 +92,8 @@ def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 _PROBLEM_CONTENT = {"application/problem+json": {"schema": ErrorBody.model_json_schema()}}
 _MEANINGS = {
+    401: "No key, or none that is good",
+    403: "The key may not do this",
     404: "There is none: no allowed rung has a legal plan, or no such plan is stored",
     413: "The body is too long",
     422: "A parameter is wrong; its name is in field",
@@ -105,6 +115,14 @@ def _unprocessable(_request: Request, error: Exception) -> Response:
 def _not_found(_request: Request, error: Exception) -> Response:
     assert isinstance(error, NotFound)
     return refuse(404, str(error), error.field)
+
+
+def _unauthorized(_request: Request, error: Exception) -> Response:
+    return refuse(401, str(error), headers={"WWW-Authenticate": "Bearer"})
+
+
+def _forbidden(_request: Request, error: Exception) -> Response:
+    return refuse(403, str(error))
 
 
 def _unavailable(_request: Request, error: Exception) -> Response:
@@ -156,6 +174,8 @@ def _parameters(request: Request) -> list[str]:
 _ERROR_HANDLERS = {
     InvalidInput: _unprocessable,
     NotFound: _not_found,
+    Unauthorized: _unauthorized,
+    Forbidden: _forbidden,
     StoreError: _unavailable,
     RequestValidationError: _refused_by_model,
     HTTPException: _refused_by_http,

@@ -110,6 +110,31 @@ class HistoryQuery(_Which):
     """The parameters of GET /plans/{plan}/history."""
 
 
+class ExportQuery(_Which):
+    """The parameters of GET /export."""
+
+
+class ImportQuery(BaseModel):
+    """The parameters of POST /import."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    dry_run: bool = Field(True, description="only say what would happen")
+
+
+class PinBody(BaseModel):
+    """The body of PUT /pins/{plan}."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    revision: int = Field(ge=1, le=10**18, description="of the plan's history")
+    reason: str = Field(min_length=1, max_length=500, description="why; kept forever")
+
+
+class UnpinQuery(PinBody):
+    """The parameters of DELETE /pins/{plan}; ``revision`` is the one whose pin is meant."""
+
+
 class WantedQuery(BaseModel):
     """The parameters of GET /wanted."""
 
@@ -253,6 +278,15 @@ class DecisionBody(Body):
     actor: str
     reason: str
     at: str
+
+
+class ImportBody(Body):
+    """What became of a file."""
+
+    accepted: int = Field(description="plans that won")
+    kept: int = Field(description="plans that are no better than what is there")
+    rejected: list[str] = Field(description="a sentence for each answer that makes no sense or is illegal")
+    dry_run: bool = Field(description="nothing was changed")
 
 
 class HistoryBody(Body):

@@ -216,7 +216,7 @@ class TestDescription:
         assert set(paths["/readyz"]["get"]["responses"]) == {"200", "503"}
         assert set(paths) == {
             "/best", "/best/batch", "/devices", "/strategies", "/plans", "/plans/{plan}/history", "/wanted",
-            "/livez", "/readyz", "/metrics",
+            "/export", "/import", "/pins/{plan}", "/livez", "/readyz", "/metrics",
         }  # fmt: skip
         for path, operation in ((path, found) for path, methods in paths.items() for found in methods.values()):
             for status, response in operation["responses"].items():

@@ -1,0 +1,128 @@
+"""The routes that change something; each asks for a key. And the export, which anybody may read.
+
+Without postponed annotations: FastAPI has to see the dependencies that are made within a function.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi.responses import Response
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from starlette.concurrency import run_in_threadpool
+
+from autotune.db.keys import PINS_WRITE, PLANS_WRITE, Key
+from autotune.db.pins import PIN, UNPIN, Decided, Decision
+from autotune.db.store import Store
+from autotune.errors import InvalidInput
+from autotune.service import bundle
+from autotune.service.device import Devices, find_device
+from autotune.service.replies import Forbidden, NotFound, Unauthorized, entity_tag, errors, is_known, refuse_repeats
+from autotune.service.schema import DecisionBody, ExportQuery, ImportBody, ImportQuery, PinBody, UnpinQuery
+
+MAX_IMPORT_BYTES = 8 << 20
+LIMITS = {"/import": MAX_IMPORT_BYTES}
+"""Bytes of a body by address, where they are not the usual ones."""
+
+_OBJECT = {"type": "object"}
+_PlanId = Annotated[int, Path(ge=1, le=10**18, description="the id of a plan, as GET /plans lists it")]
+
+
+def writing(store: Store, devices: Devices) -> APIRouter:
+    """The routes over one store."""
+    router = APIRouter(dependencies=[Depends(refuse_repeats)])
+    may_pin, may_import = (_key_with(store, scope) for scope in (PINS_WRITE, PLANS_WRITE))
+
+    @router.get("/export", summary="The plans that are served, as a file", responses=_EXPORT)
+    def export(request: Request, query: Annotated[ExportQuery, Query()]) -> Response:
+        chip, target = None, None
+        if query.device is not None:
+            device, target = find_device(devices, query.device)
+            chip = device.hardware.name
+        content = bundle.dump(store, chip, target)
+        headers = {"ETag": entity_tag(content), "Cache-Control": "no-cache"}
+        if is_known(headers["ETag"], request.headers.get("if-none-match", "")):
+            return Response(status_code=304, headers=headers)
+        return Response(content, media_type="application/json", headers=headers)
+
+    @router.post(
+        "/import",
+        summary="Takes in the plans of an export, by the rule of every publication; a dry run unless dry_run=false",
+        responses=errors(401, 403, 413, 422, 503),
+        openapi_extra={"requestBody": {"required": True, "content": {"application/json": {"schema": _OBJECT}}}},
+    )
+    async def import_(
+        request: Request, query: Annotated[ImportQuery, Query()], _key: Annotated[Key, Depends(may_import)]
+    ) -> ImportBody:
+        content = await request.body()
+        loaded = await run_in_threadpool(bundle.load, store, content, devices, query.dry_run)
+        return ImportBody(**loaded.to_json())
+
+    @router.put(
+        "/pins/{plan}",
+        summary="Serves a revision of a plan's history whatever wins later",
+        responses=errors(401, 403, 404, 413, 422, 503),
+    )
+    def pin(plan: _PlanId, body: PinBody, key: Annotated[Key, Depends(may_pin)]) -> DecisionBody:
+        _check(store, plan, body.revision)
+        decision = Decision(key.name, body.reason, _now())
+        store.pin(body.revision, decision)
+        return _decided(decision, PIN, body.revision)
+
+    @router.delete(
+        "/pins/{plan}",
+        summary="Takes the pin off a revision, so that the best plan is served again",
+        responses=errors(401, 403, 404, 422, 503),
+    )
+    def unpin(
+        plan: _PlanId, query: Annotated[UnpinQuery, Query()], key: Annotated[Key, Depends(may_pin)]
+    ) -> DecisionBody:
+        _check(store, plan, query.revision)
+        decision = Decision(key.name, query.reason, _now())
+        if not store.unpin(query.revision, decision):
+            raise NotFound(f"revision {query.revision} is not pinned", "revision")
+        return _decided(decision, UNPIN, query.revision)
+
+    return router
+
+
+def _key_with(store: Store, scope: str) -> Callable[..., Key]:
+    bearer = HTTPBearer(auto_error=False, description="a key that `autotune keys add` made")
+
+    def key(given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]) -> Key:
+        if given is None:
+            raise Unauthorized("writing needs a key: Authorization: Bearer att_..., made by `autotune keys add`")
+        found = store.key(given.credentials, _now())
+        if found is None:
+            raise Unauthorized("the key is unknown, revoked or expired; `autotune keys list` shows those there are")
+        if scope not in found.scopes:
+            raise Forbidden(f"the key {found.prefix} lacks the scope {scope}")
+        return found
+
+    return key
+
+
+def _check(store: Store, plan: int, revision: int) -> None:
+    listed = store.plan(plan)
+    if listed is None:
+        raise NotFound(f"there is no plan with the id {plan}; GET /plans lists them", "plan")
+    best = listed.best
+    if revision not in {each.revision for each in store.history(best.problem, best.device, best.target)}:
+        raise InvalidInput(f"revision {revision} is none of plan {plan}; its history lists them", "revision")
+
+
+def _decided(decision: Decision, action: str, revision: int) -> DecisionBody:
+    return DecisionBody(**asdict(Decided(**asdict(decision), action=action, revision=revision)))
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+_EXPORT: dict[int | str, dict[str, Any]] = {
+    200: {"description": "What autotune import and a kernel build read", "content": {"application/json": {}}},
+    304: {"description": "The plans are still those that If-None-Match names"},
+    **errors(422, 503),
+}
