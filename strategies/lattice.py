@@ -16,8 +16,8 @@ PUBLIC_CHIP = Hardware("Ascend910A", 32, 1000, 262144, 1048576, 65536, 65536, 26
 """The chip of the public kernels, whose interface says nothing of the chip (davinci_timing.md 1.1)."""
 
 
-SLICES = (0, 64)
-"""Slice heights tried where they divide Br: 64 rows fill long instructions and leave room in UB for many keys."""
+SLICES = (0, 64, 128)
+"""Slice heights tried where they divide Br: such rows fill long instructions and leave room in UB for many keys."""
 
 
 class LatticeTiling(TilingStrategy):
@@ -42,7 +42,7 @@ class LatticeTiling(TilingStrategy):
     @classmethod
     def plans(cls, problem: AttentionProblem, hardware: Hardware) -> Iterable[TilingPlan]:
         forward = problem.op == "flash_attention"
-        half = forward and problem.attn_mask in ("none", "causal") and not problem.high_precision
+        half = (not forward or problem.attn_mask in ("none", "causal")) and not problem.high_precision
         for Br, Bc in sorted(blocks(problem, hardware), key=lambda block: (-block[0] * block[1], -block[0])):
             cores = block_num(problem, Br, Bc, hardware)
             slices = [rows for rows in (SLICES if forward else (0,)) if rows < Br and not Br % (rows or Br)]

@@ -1,6 +1,6 @@
 """What a block needs of each on-chip memory, at least: the filter before anything is compiled.
 
-These are necessary conditions of our forward kernel, kept low on purpose: a plan that breaks one cannot run, a plan
+These are necessary conditions of our kernels, kept low on purpose: a plan that breaks one cannot run, a plan
 that keeps them all is still checked byte by byte when its kernel is recorded. Sizes in bytes; fp16 has 2, fp32 has 4.
 
 Source: the arithmetic of davinci_timing.md section 4 (generic constraints), without everything that a kernel can
@@ -71,6 +71,25 @@ LIMITS: Tuple[Tuple[str, str, Callable[[Block], int]], ...] = (
 """Memory, the field of Hardware that has its size, and the bytes a block needs of it at least."""
 
 
+def gradient_l1_bytes(block: Block) -> int:
+    """Q, dO and two columns of statistics of the query block, and K and V in each of their buffers, all fp16."""
+    return 2 * FP16 * (block.Br * (block.head_dim + TILE) + block.buffers * block.Bc * block.head_dim)
+
+
+def gradient_l0c_bytes(block: Block) -> int:
+    """dK and dV of the key block, in fp32."""
+    return 2 * FP32 * block.Bc * block.head_dim
+
+
+GRADIENT_LIMITS: Tuple[Tuple[str, str, Callable[[Block], int]], ...] = (
+    ("L1", "l1_bytes", gradient_l1_bytes),
+    ("L0A", "l0a_bytes", l0_operand_bytes),
+    ("L0B", "l0b_bytes", l0_operand_bytes),
+    ("L0C", "l0c_bytes", gradient_l0c_bytes),
+)
+"""The same for our backward kernel."""
+
+
 def broken(
     problem: AttentionProblem, Br: int, Bc: int, hardware: Hardware, double_buffer: bool = False, slice_rows: int = 0
 ) -> Tuple[BrokenLimit, ...]:
@@ -79,5 +98,6 @@ def broken(
     slice_rows: query rows that the vector unit takes at a time, 0 for all of Br.
     """
     block = Block(Br, slice_rows or Br, Bc, pad(problem.head_dim), 2 if double_buffer else 1)
-    needs = ((memory, needed(block), getattr(hardware, size)) for memory, size, needed in LIMITS)
+    limits = GRADIENT_LIMITS if problem.op == "flash_attention_grad" else LIMITS
+    needs = ((memory, needed(block), getattr(hardware, size)) for memory, size, needed in limits)
     return tuple(BrokenLimit(*need) for need in needs if need[2] and need[1] > need[2])

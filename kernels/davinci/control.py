@@ -46,17 +46,29 @@ SCALAR_TYPES = tuple(name for name in SIZES if name not in ("bool", "bfloat16"))
 class _Scope:
     """A with-block of the kernel; ``as`` binds a loop's index."""
 
-    def __init__(self, recorder: Recorder, kind: str, block: Block, loop: OpenLoop | None = None) -> None:
+    def __init__(
+        self, recorder: Recorder, kind: str, block: Block, loop: OpenLoop | None = None, unreached: bool = False
+    ) -> None:
         self._recorder, self._kind, self._block, self._loop = recorder, kind, block, loop
+        self._unreached = unreached
 
     def __enter__(self) -> Any:
-        self._recorder.open(self._kind, self._block, self._loop)
+        self._recorder.open(self._kind, self._block, self._loop, self._unreached)
         return self._loop.index if self._loop else None
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._recorder.close()
+
+
+def _always(truth: Value) -> bool:
+    """Whether a condition is known to hold while the kernel is recorded."""
+    return not isinstance(truth, Expr) and bool(truth)
+
+
+def _never(truth: Value) -> bool:
+    return not isinstance(truth, Expr) and not truth
 
 
 class Control(Recorder):
@@ -131,8 +143,9 @@ class Control(Recorder):
     def if_scope(self, cond: Any) -> _Scope:
         """The first arm of a branch."""
         body: Block = []
-        self.emit(Branch([(self._truth(cond), body)], self.where()))
-        return _Scope(self, "if", body)
+        truth = self._truth(cond)
+        self.emit(Branch([(truth, body)], self.where()))
+        return _Scope(self, "if", body, unreached=_never(truth))
 
     def elif_scope(self, cond: Any) -> _Scope:
         """A further arm; must directly follow an if_scope or elif_scope."""
@@ -156,8 +169,9 @@ class Control(Recorder):
         block[loads - 1 :] = [*block[loads:], branch]
         branch.complete = api == "else_scope"
         body: Block = []
+        unreached = _never(cond) or any(_always(earlier) for earlier, _ in branch.arms)
         branch.arms.append((cond, body))
-        return _Scope(self, "if", body)
+        return _Scope(self, "if", body, unreached=unreached)
 
     def _truth(self, cond: Any) -> Value:
         if isinstance(cond, Tensor):

@@ -39,6 +39,10 @@ CHOICES = (
     "vec_trans_scatter with one repeat starts one stride further, as documented.",
     "The cube sums in float32, inside one call in the host's order; NaN becomes 0 where the chip saturates.",
     "Local memory holds repeatable noise until it is written. Cores run one after the other.",
+    "data_move takes tensors of different types where it is known never to be executed: under a constant condition "
+    "that does not hold, or in a loop of constant zero turns. Elsewhere that is an error.",
+    "A local tensor ends with its last aligned piece: a whole block may be moved into one of fewer elements.",
+    "BS9SX1AA, a relative of the 310P whose figures are not published, is taken for an Ascend310P1.",
     "stride_unit other than 0, ldst_high_half and the max_cnt_index of vcmax are not emulated.",
 )
 """Where the documentation leaves a question open: what the emulated core does."""

@@ -28,9 +28,13 @@ PROFILES = {
 CONFIG_KEYS = frozenset((
     "kernel_meta_parent_dir", "tbe_debug_level", "enable_const_fold", "double_buffer_non_reuse", "dump_cce_code",
     "save_temp_cce_file", "out_of_bound_sync_check", "dynamic_tik", "enable_s64_to_s32", "enable_s64_to_s32_vector",
-    "sync_mode", "build_fatbin", "tir.noalias",
+    "sync_mode", "build_fatbin", "tir.noalias", "l2_mode",
 ))  # fmt: skip
 """Keys of BuildCCE's config, which change nothing on the emulated core (tik_api.md 2.9)."""
+
+
+PRODUCT_NAMES = {"dav-m100": "mini", "dav-c100": "cloud", "dav-m200": "aic", "dav-c220": "cloud"}
+"""Architecture to what Dprofile calls its product (tik_api.md 2.8)."""
 
 
 class Dprofile:
@@ -46,6 +50,10 @@ class Dprofile:
         if key not in PROFILES:
             raise NotEmulated("Dprofile", f"{key}; known: {', '.join(map(str, PROFILES))}")
         self.soc = PROFILES[key]
+
+    def get_product_name(self) -> str:
+        """The second word that names the chip: mini, cloud, aic, or vec for vector cores alone; [?] on a 910B."""
+        return "vec" if self.soc.core_type == chips.VECTOR_CORE else PRODUCT_NAMES[self.soc.arch]
 
     def get_unified_buffer_size(self) -> int:
         """Bytes of UB."""

@@ -122,9 +122,13 @@ class Buffer:
         return SHADOW.itemsize if self.shadowed else SIZES[self.dtype]
 
     def allocate(self) -> np.ndarray:
-        """Host memory for a local buffer, the same for every core and every execution of its declaration."""
+        """Host memory for a local buffer, the same for every core and every execution of its declaration.
+
+        It ends with its last aligned piece, as on the chip: whole blocks may be moved into a tensor of fewer elements.
+        """
         if self.array is None:
-            self.array = np.empty(self.size, SHADOW if self.shadowed else NUMPY[self.dtype])
+            size = aligned_bytes(self) // SIZES[self.dtype]
+            self.array = np.empty(size, SHADOW if self.shadowed else NUMPY[self.dtype])
         return self.array
 
     def numpy_dtype(self, dtype: str) -> np.dtype:
@@ -135,8 +139,15 @@ class Buffer:
         return f"{self.name} ({self.dtype} in {self.scope})"
 
 
-def charged_bytes(buffer: Buffer) -> int:
-    """What a local buffer takes from its memory's budget: whole aligned pieces, once for each copy."""
+def aligned_bytes(buffer: Buffer) -> int:
+    """A local buffer's size in whole aligned pieces of its memory; of others, as it is."""
+    if buffer.scope not in MEMORIES:
+        return buffer.nbytes
     half_accumulator = buffer.scope == L0C and SIZES[buffer.dtype] == 2
     alignment = FRACTAL if half_accumulator else MEMORIES[buffer.scope].alignment
-    return -(-buffer.nbytes // alignment) * alignment * buffer.copies
+    return -(-buffer.nbytes // alignment) * alignment
+
+
+def charged_bytes(buffer: Buffer) -> int:
+    """What a local buffer takes from its memory's budget: whole aligned pieces, once for each copy."""
+    return aligned_bytes(buffer) * buffer.copies

@@ -18,6 +18,17 @@ from autotune.kernels.davinci.tensor import Tensor
 CUBE_FRACTAL = 256
 """Elements of a fractal in L0C: 512 bytes of 16-bit or 1024 bytes of 32-bit elements."""
 
+CONVERSIONS = {
+    1: ("float16", "float32"),
+    2: ("float16", "float32"),
+    4: ("float32", "float16"),
+    5: ("float32", "float32"),
+}
+"""data_move's mode between L0C and UB to the types it converts, destination first; 0 is a plain copy.
+
+The numbers are the chip's (CRMODE of its copy_matrix_cc_to_ubuf and copy_ubuf_to_matrix_cc): 2 and 5 apply relu.
+"""
+
 BLOCK_MODES = {"": (256, 256), "m": (256, 256), "v": (16, 256), "sc": (64, 64), "dp": (128, 128)}
 """tensor_mov's block_mode to the elements of a unit and the distance of two units in L0C (tik_api.md 1.3)."""
 
@@ -63,10 +74,16 @@ class Moves(Control):
         *args: Any,
         **argv: Any,
     ) -> None:
-        """Copies nburst bursts; strides are gaps from tail to head."""
+        """Copies nburst bursts; strides are gaps from tail to head. Between L0C and UB one more argument converts."""
         row = self.route("data_move", MOVE_ROWS, src, dst)
-        if any(args) or any(argv.values()):
-            raise NotEmulated("data_move", f"padding, relu and conversion on the way: {args or argv}; see tensor_mov")
+        mode, *rest = args or (0,)
+        if any(rest) or any(argv.values()) or (mode and (L0C not in (src.scope, dst.scope) or mode not in CONVERSIONS)):
+            raise NotEmulated("data_move", f"padding and conversion on the way: {args or argv}; see tensor_mov")
+        if mode:
+            self._converting_move(mode, dst, src, (nburst, burst, dst_stride, src_stride))
+            return
+        if dst.dtype != src.dtype and self.frames[-1].unreached:
+            return
         count = self.number("nburst", nburst, 1, 4095)
         length = self.number("burst", burst, 1, 65535)
         src_gap = self.number("src_stride", src_stride, 0, 65535)
@@ -81,6 +98,12 @@ class Moves(Control):
             (_bursts(dst, count, length * unit, dst_gap * (unit if dst.scope == L0C else block)),),
             (_bursts(src, count, length * unit, src_gap * (unit if src.scope == L0C else block)),),
         )
+
+    def _converting_move(self, mode: int, dst: Tensor, src: Tensor, numbers: tuple[Any, Any, Any, Any]) -> None:
+        if (dst.dtype, src.dtype) != CONVERSIONS[mode]:
+            into, of = CONVERSIONS[mode]
+            raise DataTypeError(f"data_move: mode {mode} turns {of} into {into}, not {src.dtype} into {dst.dtype}")
+        self.tensor_mov(dst, src, "m", *numbers, relu=mode in (2, 5))
 
     def data_move_pad(
         self,

@@ -67,17 +67,23 @@ class Frame:
     """An open block: its statements, the tensors declared in it, and how its loops multiply their buffers.
 
     index: the variable of the innermost loop. loop_threads: that loop's thread_num; most_threads: the largest of all
-    loops around. A loop of constant zero turns multiplies nothing. life: alive until the block is closed.
+    loops around. A loop of constant zero turns multiplies nothing. life: alive until the block is closed. unreached:
+    known while it is recorded never to be executed.
     """
 
-    __slots__ = ("block", "buffers", "dead", "index", "kind", "life", "loop", "loop_threads", "most_threads")
+    __slots__ = (
+        "block", "buffers", "dead", "index", "kind", "life", "loop", "loop_threads", "most_threads", "unreached",
+    )  # fmt: skip
 
-    def __init__(self, kind: str, block: Block, outer: Frame | None, loop: OpenLoop | None = None) -> None:
+    def __init__(
+        self, kind: str, block: Block, outer: Frame | None, loop: OpenLoop | None = None, unreached: bool = False
+    ) -> None:
         self.kind, self.block, self.loop = kind, block, loop
         self.life = loop.life if loop is not None else Life()
         self.buffers: list[Buffer] = []
         self.index: Expr | None = None
         self.dead, self.loop_threads, self.most_threads = False, 1, 1
+        self.unreached: bool = unreached or (loop is not None and loop.empty) or (outer is not None and outer.unreached)
         if outer is not None:
             self.dead, self.index = outer.dead, outer.index
             self.loop_threads, self.most_threads = outer.loop_threads, outer.most_threads
@@ -141,9 +147,9 @@ class Recorder:
 
     # Blocks.
 
-    def open(self, kind: str, block: Block, loop: OpenLoop | None = None) -> None:
+    def open(self, kind: str, block: Block, loop: OpenLoop | None = None, unreached: bool = False) -> None:
         """Opens a block; what is declared from now on lives in it."""
-        self.frames.append(Frame(kind, block, self.frames[-1], loop))
+        self.frames.append(Frame(kind, block, self.frames[-1], loop, unreached))
 
     def close(self) -> None:
         """Closes the innermost block: its tensors are dead and their bytes are free again."""

@@ -152,8 +152,9 @@ SOCS = {
 them; "Ascend910B" without a digit is an older chip of the 910A's kind (davinci_timing.md 0.6). The 610's L2 is not
 published."""
 
-ALIASES = {"Ascend910": "Ascend910A", "Ascend310P": "Ascend310P3"}
-"""Family names that public kernels use, and the chip each stands for (tik_api.md 3.2 [?])."""
+ALIASES = {"Ascend910": "Ascend910A", "Ascend310P": "Ascend310P3", "BS9SX1AA": "Ascend310P1"}
+"""Names that public kernels use, and the chip each stands for (tik_api.md 3.2 [?]): families, and a relative of the
+310P whose figures are not published."""
 
 DEFAULT = "Ascend310"
 """The chip of a program that never called set_current_compile_soc_info (tik_api.md 3.1)."""

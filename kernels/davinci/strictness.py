@@ -14,7 +14,7 @@ import numpy as np
 
 from autotune.kernels.davinci import isa
 from autotune.kernels.davinci.errors import OverlapError, UninitialisedRead
-from autotune.kernels.davinci.memory import GM, Buffer
+from autotune.kernels.davinci.memory import GM, Buffer, aligned_bytes
 from autotune.kernels.davinci.program import Instruction
 from autotune.kernels.davinci.races import Races
 from autotune.kernels.davinci.watch import Executed, Touched, Watcher
@@ -32,7 +32,7 @@ class Checker(Watcher):
 
     def declare(self, buffer: Buffer) -> None:
         """Nothing of the tensor is written any more."""
-        self._written[buffer] = np.zeros(buffer.nbytes, bool)
+        self._written[buffer] = np.zeros(aligned_bytes(buffer), bool)
 
     def after(self, executed: Executed) -> None:
         """Checks what was read, and notes what was written."""

@@ -91,6 +91,8 @@ class BackwardBuffers:
         )
         self.dk, self.dv = (tensor("float32", kept, module.scope_cc, name) for name in ("dk_l0c", "dv_l0c"))
         self.dq = tensor("float32", geometry.chunk * geometry.depth, module.scope_cc, "dq_l0c")
+        if geometry.single_exp:
+            self.s = tensor("float32", unit, module.scope_ubuf, "s_ub")
         self.sums = tensor("float32", geometry.prepared, module.scope_ubuf, "sums_ub")
         self.p, self.ds = (Turns(tik, "float16", geometry.wide, module.scope_ubuf, name) for name in ("p_ub", "ds_ub"))
         self.gradient = Turns(tik, "float32", geometry.gradient, module.scope_ubuf, "gradient_ub")

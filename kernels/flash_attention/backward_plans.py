@@ -75,6 +75,7 @@ class BackwardGeometry:
 
     rows: Br / 16. keys: Bc / 16. depth: padded head dimension / 16. part, chunk: a unit's tiles of keys and queries.
     buffers: K/V buffers in turn. mask: none, full, shared or causal. mask_terms: fp16 terms of the mask's value.
+    single_exp: whether the exponential is taken in fp32.
     """
 
     rows: int
@@ -85,6 +86,7 @@ class BackwardGeometry:
     buffers: int
     mask: str
     mask_terms: int
+    single_exp: bool
 
     @property
     def unit(self) -> int:
@@ -142,9 +144,9 @@ class BackwardGeometry:
         return self.strip_zeros + 1 + self.strip_ones if self.mask == "causal" else 0
 
     def ub_bytes(self) -> int:
-        """P and dS of a unit in fp16 and gradients in fp32, two each; sums and packed vectors of statistics."""
+        """P and dS of a unit in fp16, gradients in fp32, two each; S in fp32; sums and packed vectors of statistics."""
         in_turn = 2 * (2 * HALF_TILE * self.wide + SINGLE_TILE * self.gradient)
-        return in_turn + self.prepared * (SINGLE_TILE + 2 * 4 * TILE)
+        return in_turn + SINGLE_TILE * self.unit * self.single_exp + self.prepared * (SINGLE_TILE + 2 * 4 * TILE)
 
     def l1_bytes(self) -> int:
         """K and V, two units of P and dS each, constants; and Q, dO, statistics and mask of a query block."""
@@ -182,6 +184,8 @@ def check(problem: AttentionProblem, plan: TilingPlan, hardware: Hardware) -> Ba
     """
     if problem.op != "flash_attention_grad":
         raise PlanRejected(f"the backward kernel does not compute op {problem.op}")
+    if plan.slice_rows:
+        raise PlanRejected("the backward kernel takes no slice_rows: it cuts its units by itself")
     check_problem(problem, plan, hardware)
     return geometry(problem, plan, hardware)
 
@@ -222,6 +226,7 @@ def _geometry(problem: AttentionProblem, plan: TilingPlan, part: int, chunk: int
         part=part,
         chunk=chunk,
         buffers=2 if plan.double_buffer else 1,
+        single_exp=plan.exp == "float32",
         mask=problem.attn_mask,
         mask_terms=len(Scale.of(problem.head_dim).mask_terms) if problem.attn_mask != "none" else 0,
     )

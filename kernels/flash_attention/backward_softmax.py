@@ -9,7 +9,7 @@ from autotune.kernels.flash_attention.backward_plans import cuts
 from autotune.kernels.flash_attention.buffers import TILE_ELEMENTS
 from autotune.kernels.flash_attention.context import KeyBlock, store
 from autotune.kernels.flash_attention.products import FRACTAL_BLOCKS
-from autotune.kernels.flash_attention.vectors import BLOCKS_PER_ROW, apply
+from autotune.kernels.flash_attention.vectors import BLOCKS_PER_ROW, apply, narrow
 from autotune.plan import TILE, pad
 
 
@@ -21,11 +21,14 @@ def weights(context: BackwardContext, unit: Unit) -> tuple[Any, Any]:
     tik, buffers, elements = context.tik, context.buffers, unit.tiles * TILE_ELEMENTS
     p, ds = buffers.p.next(), buffers.ds.next()
     p_l1, ds_l1 = buffers.p_l1.next(), buffers.ds_l1.next()
-    tik.tensor_mov(p, unit.s, "m", 1, unit.tiles, 0, 0)
+    s = buffers.s if context.geometry.single_exp else p
+    tik.tensor_mov(s, unit.s, "m", 1, unit.tiles, 0, 0)
     tik.tensor_mov(ds, unit.dp, "m", 1, unit.tiles, 0, 0)
     if context.scale.scores.rest != 1.0:
-        apply(tik.vec_muls, elements, (p, p), context.scale.scores.rest)
-    apply(tik.vec_exp, elements, (p, p))
+        apply(tik.vec_muls, elements, (s, s), context.scale.scores.rest)
+    apply(tik.vec_exp, elements, (s, s))
+    if context.geometry.single_exp:
+        narrow(tik, elements, p, s)
     tik.data_move(p_l1, p, 0, 1, unit.tiles * FRACTAL_BLOCKS, 0, 0)
     apply(tik.vec_mul, elements, (ds, ds, p))
     tik.data_move(ds_l1, ds, 0, 1, unit.tiles * FRACTAL_BLOCKS, 0, 0)

@@ -70,6 +70,7 @@ class Buffers:
             whole = tensor("float16", geometry.buffers * tiles, module.scope_cbuf, name)
             return Ring(whole, geometry.buffers, tiles)
 
+        self.q_raw = tensor("float16", rows * depth, module.scope_cbuf, "q_raw_l1")
         self.q = tensor("float16", rows * depth, module.scope_cbuf, "q_l1")
         self.k, self.v = ring(depth * keys, "k_l1"), ring(depth * keys, "v_l1")
         self.p = chunks("float16", module.scope_cbuf, "p_l1")

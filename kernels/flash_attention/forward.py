@@ -7,7 +7,9 @@ cube computes the scores of the next.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from autotune.hardware import Hardware
@@ -16,7 +18,15 @@ from autotune.kernels.flash_attention.buffers import Buffers
 from autotune.kernels.flash_attention.constants import prepare
 from autotune.kernels.flash_attention.context import Context, Globals, KeyBlock, QueryBlock, QuerySlice
 from autotune.kernels.flash_attention.plans import Scale, check, check_work, work_runs
-from autotune.kernels.flash_attention.products import load_keys, load_operand, load_queries, load_values, scores
+from autotune.kernels.flash_attention.products import (
+    load_keys,
+    load_mask,
+    load_operand,
+    load_queries,
+    load_values,
+    scale_queries,
+    scores,
+)
 from autotune.plan import TILE, TilingPlan, pad
 from autotune.problem import AttentionProblem
 
@@ -84,28 +94,55 @@ def _share(
                 with tik.if_scope(module.all(core == number, run == index)):
                     start.set_as(first)
                     stop.set_as(end)
+        with tik.if_scope(start < stop):
+            _load_ahead(context, start, row_blocks, plan)
         with tik.for_range(start, stop, name="position") as position:
-            _row_block(context, position // row_blocks, position % row_blocks, row_blocks, plan)
+            _row_block(context, position, stop, row_blocks, plan)
 
 
-def _row_block(context: Context, head: Any, number: Any, row_blocks: int, plan: TilingPlan) -> None:
-    """One block of queries; the last of a head may be shorter."""
-    tik, tiling = context.tik, plan.tiling(context.problem)
+def _row_block(context: Context, position: Any, stop: Any, row_blocks: int, plan: TilingPlan) -> None:
+    """One block of queries."""
+
+    def attend(block: QueryBlock) -> None:
+        with _attend(context, block, plan), context.tik.if_scope(position + 1 < stop):
+            _load_ahead(context, position + 1, row_blocks, plan)
+
+    _with_block(context, position, row_blocks, plan, attend)
+
+
+def _load_ahead(context: Context, position: Any, row_blocks: int, plan: TilingPlan) -> None:
+    """Q and the first block of K to L1, for the block of queries at a position, before the one before it has ended."""
+    _with_block(context, position, row_blocks, plan, partial(load_queries, context))
+    load_keys(context, position // row_blocks, first_keys(context.problem, plan))
+
+
+def _with_block(
+    context: Context, position: Any, row_blocks: int, plan: TilingPlan, act: Callable[[QueryBlock], None]
+) -> None:
+    """Does something with the block of queries at a position; the last of a head may be shorter."""
+    tiling, head, number = plan.tiling(context.problem), position // row_blocks, position % row_blocks
     first = number * (plan.Br // TILE)
     last = QueryBlock(head, first, pad(tiling.last_Br) // TILE, tiling.last_Br)
     if row_blocks == 1 or tiling.last_Br == plan.Br:
-        _attend(context, last, plan)
+        act(last)
         return
-    with tik.if_scope(number < row_blocks - 1):
-        _attend(context, QueryBlock(head, first, plan.Br // TILE, plan.Br), plan)
-    with tik.else_scope():
-        _attend(context, last, plan)
+    with context.tik.if_scope(number < row_blocks - 1):
+        act(QueryBlock(head, first, plan.Br // TILE, plan.Br))
+    with context.tik.else_scope():
+        act(last)
 
 
-def _attend(context: Context, block: QueryBlock, plan: TilingPlan) -> None:
+def first_keys(problem: AttentionProblem, plan: TilingPlan) -> KeyBlock:
+    """The first key block, which every block of queries visits."""
+    return KeyBlock(0, min(plan.Bc, problem.N))
+
+
+@contextmanager
+def _attend(context: Context, block: QueryBlock, plan: TilingPlan) -> Iterator[None]:
+    """Attention of a block of queries; inside, what is done when its last scores are there and its output is not."""
     keys = _Keys(context, block, plan)
-    load_keys(context, block, keys.first)
-    load_queries(context, block)
+    load_mask(context, block, keys.first)
+    scale_queries(context, block)
     softmax.begin(context, block, keys.first)
     keys.first_scores()
     if keys.whole:
@@ -114,6 +151,7 @@ def _attend(context: Context, block: QueryBlock, plan: TilingPlan) -> None:
     if keys.rest:
         with keys.if_rest_is_seen():
             keys.visit(keys.rest_block())
+    yield
     slices = block.slices(context.geometry)
     softmax.take_output(context, slices[-1])
     for queries in slices:
@@ -128,7 +166,7 @@ class _Keys:
     """
 
     def __init__(self, context: Context, block: QueryBlock, plan: TilingPlan) -> None:
-        self.context, self.block = context, block
+        self.context, self.block, self.plan = context, block, plan
         self.slices = block.slices(context.geometry)
         self.tiles = plan.Bc // TILE
         self.whole, self.rest = divmod(context.problem.N, plan.Bc)
@@ -158,7 +196,7 @@ class _Keys:
     @property
     def first(self) -> KeyBlock:
         """The first key block."""
-        return self.whole_block(0) if self.whole else self.rest_block()
+        return first_keys(self.context.problem, self.plan)
 
     def first_scores(self) -> None:
         """The scores of the first slice and key block, before any loop; with two buffers, V is loaded ahead too."""
@@ -178,18 +216,18 @@ class _Keys:
             self._turn(queries, keys)
 
     def _load_ahead(self, keys: KeyBlock) -> None:
-        load_keys(self.context, self.block, keys)
+        self._load_keys(keys)
         load_values(self.context, self.block, keys)
+
+    def _load_keys(self, keys: KeyBlock) -> None:
+        load_keys(self.context, self.block.head, keys)
+        load_mask(self.context, self.block, keys)
 
     def _turn(self, queries: QuerySlice, keys: KeyBlock) -> None:
         context = self.context
         self._take_scores(queries, keys)
-        early = len(self.slices) > 1 or not context.geometry.half
-        if early:
-            self._next_scores(queries, keys)
         softmax.find_peaks(context, queries, keys)
-        if not early:
-            self._next_scores(queries, keys)
+        self._next_scores(queries, keys)
         goes_on = keys.number > 0
         if queries.index:
             softmax.take_output(context, self.slices[queries.index - 1])
@@ -214,7 +252,7 @@ class _Keys:
 
     def _begin_block(self, keys: KeyBlock) -> None:
         if self.context.geometry.buffers == 1:
-            load_keys(self.context, self.block, keys)
+            self._load_keys(keys)
         self._begin_scores(self.slices[0], keys)
 
     def _begin_scores(self, queries: QuerySlice, keys: KeyBlock) -> None:

@@ -19,7 +19,7 @@ from autotune.problem import AttentionProblem
 
 HALF_TILE, SINGLE_TILE = 512, 1024
 """Bytes of a 16 x 16 tile in fp16 and fp32."""
-FEWEST_CHUNKS = 3
+FEWEST_CHUNKS = 2
 """Chunks that a block is cut into where it can be, so that cube and vector unit work side by side."""
 MOST_CHUNK_TILES = 8
 """Longest chunk, in tiles: with 128 keys instructions are long and buffers still small."""
@@ -124,8 +124,8 @@ class Geometry:
         return self.score_tile * scores + passing + SINGLE_TILE * self.rows * (self.depth + 1) + vectors
 
     def l1_bytes(self) -> int:
-        """Q of a block, P of a slice, the constant ones, strip and diagonal, and K, mask and V of the key blocks."""
-        kept = self.rows * self.depth + self.slice * self.keys + self.chunk + self.strip + self.mask_terms
+        """Q of a block twice, P of a slice, the constant ones, strip and diagonal, and K, mask and V of key blocks."""
+        kept = 2 * self.rows * self.depth + self.slice * self.keys + self.chunk + self.strip + self.mask_terms
         kept += self.rows if self.half else 0
         key_tile = 2 * self.depth * self.keys + (self.rows * self.keys if self.has_mask_tile else 0)
         return HALF_TILE * (kept + self.buffers * key_tile)
@@ -229,6 +229,8 @@ def check(problem: AttentionProblem, plan: TilingPlan, hardware: Hardware) -> Ge
     """
     if problem.op != "flash_attention":
         raise PlanRejected(f"the forward kernel does not compute op {problem.op}")
+    if plan.exp == "float16" and problem.attn_mask in HALF_REFUSES:
+        raise PlanRejected(f"an fp16 exponential cannot follow the mask {problem.attn_mask!r}: use exp=float32")
     check_problem(problem, plan, hardware)
     return geometry(problem, plan, hardware)
 
@@ -240,8 +242,6 @@ def check_problem(problem: AttentionProblem, plan: TilingPlan, hardware: Hardwar
             raise PlanRejected(f"the kernel of op {problem.op} does not compute {what}")
     if hardware.name in WITHOUT_SINGLE_EXP:
         raise PlanRejected(f"{hardware.name} has no fp32 exponential, which the softmax of this kernel needs")
-    if plan.exp == "float16" and problem.attn_mask in HALF_REFUSES:
-        raise PlanRejected(f"an fp16 exponential cannot follow the mask {problem.attn_mask!r}: use exp=float32")
     try:
         plan.check_lengths(problem)
     except PlanError as error:

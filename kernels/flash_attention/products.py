@@ -22,44 +22,51 @@ FRACTAL_BLOCKS = 16
 
 
 def load_queries(context: Context, block: QueryBlock) -> None:
-    """Q of a block, times what the scale has for it, to L1 as [depth][queries][16] for each slice."""
+    """Q of a block as it is to L1, as [depth][queries][16]."""
+    length, depth = pad(context.problem.Nq), context.geometry.depth
+    start = block.head * depth * length + block.first * TILE
+    load(context.tik, context.buffers.q_raw, context.globals.q, start, depth, length, block.tiles * TILE)
+
+
+def scale_queries(context: Context, block: QueryBlock) -> None:
+    """Q of a block, times what the scale has for it, through UB, as [depth][queries][16] for each slice."""
     tik, buffers, geometry = context.tik, context.buffers, context.geometry
-    length = pad(context.problem.Nq)
     for queries in block.slices(geometry):
         step = geometry.passing_tiles // queries.tiles
         for first in range(0, geometry.depth, step):
             strips = min(step, geometry.depth - first)
             staging, tiles = buffers.half.next(), strips * queries.tiles
-            start = (queries.head * geometry.depth + first) * length + queries.first * TILE
-            load(tik, staging, context.globals.q, start, strips, length, queries.tiles * TILE)
+            source = buffers.q_raw[(first * block.tiles + queries.offset) * TILE_ELEMENTS]
+            burst, gap = (count * FRACTAL_BLOCKS for count in (queries.tiles, block.tiles - queries.tiles))
+            tik.data_move(staging, source, 0, strips, burst, gap, 0)
             apply(tik.vec_muls, tiles * TILE_ELEMENTS, (staging, staging), context.scale.exact)
             target = buffers.q[(queries.offset * geometry.depth + first * queries.tiles) * TILE_ELEMENTS]
             tik.data_move(target, staging, 0, 1, tiles * FRACTAL_BLOCKS, 0, 0)
 
 
-def load_keys(context: Context, block: QueryBlock, keys: KeyBlock) -> None:
-    """A block of K, and of the mask where there is one, to L1."""
-    _load_tile(context, context.buffers.k.at(keys.number)[0], context.globals.k, block, keys)
-    if context.geometry.has_mask_tile:
-        _load_mask(context, context.buffers.mask.at(keys.number)[0], block, keys)
+def load_keys(context: Context, head: Any, keys: KeyBlock) -> None:
+    """A block of K to L1."""
+    _load_tile(context, context.buffers.k.at(keys.number)[0], context.globals.k, head, keys)
 
 
 def load_values(context: Context, block: QueryBlock, keys: KeyBlock) -> None:
     """A block of V to L1."""
-    _load_tile(context, context.buffers.v.at(keys.number)[0], context.globals.v, block, keys)
+    _load_tile(context, context.buffers.v.at(keys.number)[0], context.globals.v, block.head, keys)
 
 
-def _load_tile(context: Context, target: Any, source: Any, block: QueryBlock, keys: KeyBlock) -> None:
+def _load_tile(context: Context, target: Any, source: Any, head: Any, keys: KeyBlock) -> None:
     """A block of K or V to L1 as [depth][keys][16]."""
     length, depth = pad(context.problem.N), context.geometry.depth
-    start = block.head * depth * length + keys.first * TILE
+    start = head * depth * length + keys.first * TILE
     load(context.tik, target, source, start, depth, length, keys.tiles * TILE)
 
 
-def _load_mask(context: Context, target: Any, block: QueryBlock, keys: KeyBlock) -> None:
-    """A block of the mask to L1 as [keys / 16][queries][16]."""
+def load_mask(context: Context, block: QueryBlock, keys: KeyBlock) -> None:
+    """A block of the mask, where there is one, to L1 as [keys / 16][queries][16]."""
+    if not context.geometry.has_mask_tile:
+        return
     problem = context.problem
-    length = pad(problem.Nq)
+    target, length = context.buffers.mask.at(keys.number)[0], pad(problem.Nq)
     batch = block.head // problem.heads if problem.attn_mask == "full" else 0
     start = (batch * (pad(problem.N) // TILE) + keys.first) * length + block.first * TILE
     load(context.tik, target, context.globals.mask, start, keys.tiles, length, block.tiles * TILE)

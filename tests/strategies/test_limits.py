@@ -62,3 +62,20 @@ def test_what_the_public_kernels_are_known_to_fit_is_kept() -> None:
     fits = [(128, 128, 64), (128, 256, 64), (256, 128, 64), (256, 160, 64), (128, 256, 128), (192, 96, 128)]
     for Br, Bc, head_dim in fits:
         assert broken(AttentionProblem.of((1, 1, 4096, 4096, head_dim)), Br, Bc, CHIP) == ()
+
+
+@pytest.mark.parametrize(
+    ("memory", "size", "needed"),
+    [
+        ("L1", "l1_bytes", 2 * 1024 * (64 + 16) * 2 + 2 * 128 * 64 * 2),
+        ("L0A", "l0a_bytes", 16 * 64 * 2),
+        ("L0B", "l0b_bytes", 16 * 64 * 2),
+        ("L0C", "l0c_bytes", 2 * 128 * 64 * 4),
+    ],
+)
+def test_backward_tall_query_blocks_need_room_in_l1_only(memory: str, size: str, needed: int) -> None:
+    problem = replace(PROBLEM, op="flash_attention_grad")
+    enough = Hardware.from_json({**CHIP.to_json(), size: needed})
+    short = Hardware.from_json({**CHIP.to_json(), size: needed - 1})
+    assert broken(problem, 1024, 128, enough) == ()
+    assert broken(problem, 1024, 128, short) == (BrokenLimit(memory, needed, needed - 1),)

@@ -1,8 +1,8 @@
 """install(): the toolkit's module names, resolved to the emulated core.
 
 Each module of this package holds the public names of one family of the toolkit's modules (tik_api.md 3.1), written
-from their documented or observable behaviour: platform.py, checks.py, errors.py, topi.py, register.py, operators.py.
-``MODULES`` puts them together. A name that is not there is not emulated, and importing it fails as it should.
+from their documented or observable behaviour: platform.py, checks.py, errors.py, topi.py, register.py, operators.py,
+dsl.py. ``MODULES`` puts them together. A name that is not there is not emulated, and importing it fails as it should.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from autotune.kernels.davinci import expr, language, scalars, tensor
-from autotune.kernels.davinci.shim import checks, errors, operators, platform, register, shapes, topi
+from autotune.kernels.davinci.shim import checks, dsl, errors, operators, platform, register, shapes, topi
 from autotune.kernels.davinci.shim.platform import set_current_compile_soc_info
 
 __all__ = ["MODULES", "install", "set_current_compile_soc_info"]
@@ -41,7 +41,7 @@ _PLATFORM_MODULES: dict[str, dict[str, Any]] = {
     "": platform.PLATFORM,
     ".cce_conf": platform.PLATFORM,
     ".cce_params": platform.PARAMETERS,
-    ".cce_build": {},
+    ".cce_build": dsl.absent_names("te.platform.cce_build"),
     ".platform_info": platform.PLATFORM,
     ".fusion_manager": register.FUSION,
 }
@@ -68,14 +68,17 @@ MODULES: dict[str, dict[str, Any]] = {
     "tbe.common.register": register.REGISTER,
     "tbe.common.context": register.CONTEXT,
     "tbe.common.context.op_context": register.CONTEXT,
-    "tbe.tvm": {},
+    "tbe.tvm": {**dsl.absent_names("tbe.tvm"), **dsl.TVM},
+    "tbe.dsl": dsl.absent_names("tbe.dsl"),
     **_family("tbe.tvm.topi", topi.TOPI_MODULES),
     "te": {},
     **_family("te.tik", _TIK_MODULES),
     **_family("te.platform", _PLATFORM_MODULES),
     **_family("te.utils", _UTILITY_MODULES),
     "te.op": register.REGISTER,
+    "te.tvm": {**dsl.absent_names("te.tvm"), **dsl.TVM},
     "te.lang": {},
+    "te.lang.cce": dsl.absent_names("te.lang.cce"),
     "te.lang.dynamic": {},
     "te.lang.base": {},
     "te.lang.base.operation": register.REGISTER,

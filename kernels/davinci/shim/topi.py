@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from autotune.kernels.davinci import soc as chips
-from autotune.kernels.davinci.shim import checks, shapes
+from autotune.kernels.davinci.shim import checks, dsl, shapes
 
 PRODUCTS = {"dav-m100": "mini", "dav-c100": "cloud", "dav-m200": "1.60", "dav-c220": "cloud_v2"}
 """Architecture to what get_product_version answers; [?] beyond mini and cloud."""
@@ -41,4 +41,9 @@ _UTIL: dict[str, Any] = {
     "is_cloud_version": is_cloud_version,
     "is_v200_version": is_v200_version,
 }
-TOPI_MODULES: dict[str, dict[str, Any]] = {"": {}, ".cce": {}, ".cce.util": _UTIL}
+TOPI_MODULES: dict[str, dict[str, Any]] = {
+    "": {},
+    ".cce": {},
+    ".cce.util": _UTIL,
+    ".generic": dsl.absent_names("topi.generic"),
+}

@@ -9,6 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from autotune.kernels import davinci
+from autotune.kernels.davinci import soc as chips
+from autotune.kernels.davinci.errors import OutOfBounds
 from autotune.kernels.davinci.language import Dprofile, Tik
 from autotune.kernels.davinci.memory import GM, UB
 from tests.kernels.davinci.running import Array, Kernel
@@ -220,3 +223,37 @@ def test_what_objects_look_like(k: Kernel) -> None:
     assert repr(a[s, 0:16]) == "a[1, 16] float16 in local.UB"
     assert repr(s) == "Scalar s int32" and repr(s * 4 + 1) == "4*s + 1"
     assert repr(a.buffer) == "a (float16 in local.UB)"
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_whole_block_is_moved_into_a_tensor_of_fewer_elements(k: Kernel, strict: bool) -> None:
+    """The memory behind it, up to the next block, is its own (tik_api.md 1.1)."""
+    numbers = np.arange(16, dtype=np.int16)
+    source, few = k.given(numbers), k.local("int16", (3,))
+    k.tik.data_move(few, source, 0, 1, 1, 0, 0)
+    k.tik.data_move(k.result("int16", (16,)), few, 0, 1, 1, 0, 0)
+    if strict:
+        with davinci.strict():
+            (found,) = k.run()
+    else:
+        (found,) = k.run()
+    assert np.array_equal(found, numbers)
+
+
+def test_no_second_block_is_moved_into_a_tensor_of_fewer_elements(k: Kernel) -> None:
+    few = k.local("int16", (3,))
+    k.tik.data_move(few, k.given(np.arange(32, dtype=np.int16)), 0, 1, 2, 0, 0)
+    with pytest.raises(OutOfBounds, match="which has 3"):
+        k.run()
+
+
+@pytest.mark.parametrize(
+    ("soc", "core_type", "product"),
+    [
+        ("Ascend310", "AiCore", "mini"), ("Ascend910A", "AiCore", "cloud"), ("Ascend310P3", "AiCore", "aic"),
+        ("BS9SX1AA", "VectorCore", "vec"),
+    ],
+)  # fmt: skip
+def test_what_a_profile_calls_its_product(soc: str, core_type: str, product: str) -> None:
+    chips.use(soc, None, core_type)
+    assert Dprofile().get_product_name() == product

@@ -134,6 +134,65 @@ def test_a_move_beyond_its_tensor_is_told_with_the_kernels_line() -> None:
         kernel.run()
 
 
+@pytest.mark.parametrize(
+    ("mode", "of", "into"), [(1, "float32", "float16"), (2, "float32", "float16"), (5, "float32", "float32")]
+)
+def test_a_mode_converts_on_the_way_from_l0c(mode: int, of: str, into: str) -> None:
+    kernel = Kernel()
+    numbers = values(of, 2 * 256 * 2, 3) * np.float32(3e4)
+    source, target = kernel.filled(numbers, L0C), kernel.local(into, (2 * 256 + 16,))
+    kernel.tik.vector_dup(16, target[2 * 256 :] if into == "float16" else target[2 * 256 : 2 * 256 + 16], 0, 1, 1, 8)
+    kernel.tik.data_move(target, source, 0, 2, 1, 2, 0, mode)
+    kernel.shown(target)
+    (found,) = kernel.run()
+    taken = numbers.reshape(4, 256)[[0, 3]]
+    kept = np.maximum(taken, 0) if mode in (2, 5) else taken
+    largest = np.finfo(into).max
+    assert np.array_equal(found[: 2 * 256], np.clip(kept, -largest, largest).astype(into).reshape(-1))
+
+
+def test_a_mode_widens_on_the_way_into_l0c() -> None:
+    kernel = Kernel()
+    numbers = values("float16", 256, 4)
+    source, target = kernel.filled(numbers), kernel.local("float32", (256,), L0C)
+    kernel.tik.data_move(target, source, 0, 1, 1, 0, 0, 4)
+    kernel.shown(target)
+    (found,) = kernel.run()
+    assert np.array_equal(found, numbers.astype(np.float32))
+
+
+def test_a_mode_needs_its_types() -> None:
+    kernel = Kernel()
+    source, target = kernel.local("float32", (256,), L0C), kernel.local("float32", (256,))
+    with pytest.raises(DataTypeError, match="mode 1 turns float32 into float16"):
+        kernel.tik.data_move(target, source, 0, 1, 1, 0, 0, 1)
+    with pytest.raises(NotEmulated, match="data_move"):
+        kernel.tik.data_move(target, source, 0, 1, 1, 0, 0, 3)
+
+
+@pytest.mark.parametrize("condition", [False, 0, "else"])
+def test_types_may_differ_where_a_move_is_never_executed(condition: Any) -> None:
+    """Public kernels keep such a move for lengths that they are not built for."""
+    kernel = Kernel()
+    numbers = np.arange(16, dtype=np.float32)
+    source, other = kernel.filled(numbers), kernel.local("float16", (16,))
+    if condition == "else":
+        with kernel.tik.if_scope(True):
+            kernel.shown(source)
+        with kernel.tik.else_scope(), kernel.tik.new_stmt_scope():
+            kernel.tik.data_move(other, source, 0, 1, 1, 0, 0)
+    else:
+        kernel.shown(source)
+        with kernel.tik.if_scope(condition):
+            kernel.tik.data_move(other, source, 0, 1, 1, 0, 0)
+    with kernel.tik.if_scope(True), pytest.raises(DataTypeError, match="differ in type"):
+        kernel.tik.data_move(other, source, 0, 1, 1, 0, 0)
+    with kernel.tik.for_range(0, 0):
+        kernel.tik.data_move(other, source, 0, 1, 1, 0, 0)
+    (found,) = kernel.run()
+    assert np.array_equal(found, numbers)
+
+
 # tensor_mov.
 
 UNITS = {"": (256, 256), "m": (256, 256), "v": (16, 256), "sc": (64, 64), "dp": (128, 128)}

@@ -57,9 +57,30 @@ def test_names_that_public_kernels_import(module: str, name: str) -> None:
 
 def test_a_name_that_is_not_emulated_fails_at_its_import() -> None:
     with pytest.raises(ModuleNotFoundError):
-        importlib.import_module("tbe.dsl")
+        importlib.import_module("tbe.no_such_module")
     with pytest.raises(AttributeError):
         named("te.platform", "no_such_name")
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("te.lang.cce", "matmul"), ("te.tvm", "target"), ("tbe.tvm", "compute"), ("tbe.dsl", "build"),
+        ("topi.generic", "auto_schedule"), ("tbe.tvm.topi.generic", "auto_schedule"),
+        ("te.platform.cce_build", "build_config"),
+    ],
+)  # fmt: skip
+def test_the_compilers_other_language_is_imported_and_not_emulated(module: str, name: str) -> None:
+    call = named(module, name)
+    with pytest.raises(NotImplementedError, match=name):
+        call()
+    with pytest.raises(NotImplementedError, match=f"{name}.further"):
+        call.further(1)
+
+
+def test_an_operand_is_described_before_the_language_is_chosen() -> None:
+    found = named("te", "tvm").placeholder((2, 3), name="x", dtype="float16")
+    assert (found.shape, found.dtype, found.name) == ((2, 3), "float16", "x")
 
 
 # The chip.

@@ -38,13 +38,14 @@ def recorded_bytes(problem: AttentionProblem, plan: TilingPlan) -> dict[str, int
     blocks=st.tuples(st.integers(1, 32), st.integers(1, 24)),
     mask=st.sampled_from(["none", "causal", "full", "shared"]),
     double_buffer=st.booleans(),
+    exp=st.sampled_from(["float32", "float16"]),
 )
 def test_bytes_are_those_that_the_recorder_accounts(
-    lengths: tuple[int, int], head_dim: int, blocks: tuple[int, int], mask: str, double_buffer: bool
+    lengths: tuple[int, int], head_dim: int, blocks: tuple[int, int], mask: str, double_buffer: bool, exp: str
 ) -> None:
     problem = AttentionProblem.of((1, 1, *lengths, head_dim), op="flash_attention_grad", attn_mask=mask)
     Br, Bc = (16 * min(block, -(-length // 16)) for block, length in zip(blocks, lengths))
-    plan = TilingPlan(Br, Bc, double_buffer=double_buffer)
+    plan = TilingPlan(Br, Bc, double_buffer=double_buffer, exp=exp)
     try:
         geometry = backward_plans.check(problem, plan, CHIP)
     except PlanRejected:
@@ -70,6 +71,11 @@ def test_bytes_are_those_that_the_recorder_accounts(
 def test_what_the_kernel_does_not_compute_is_refused_by_name(options: dict[str, Any], word: str) -> None:
     with pytest.raises(PlanRejected, match=word):
         backward_plans.check(replace(PROBLEM, **options), PLAN, CHIP)
+
+
+def test_slices_are_refused() -> None:
+    with pytest.raises(PlanRejected, match="no slice_rows"):
+        backward_plans.check(PROBLEM, replace(PLAN, slice_rows=64), CHIP)
 
 
 def test_too_large_a_block_is_refused_with_both_numbers() -> None:

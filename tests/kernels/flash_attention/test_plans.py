@@ -59,29 +59,29 @@ def test_bytes_are_those_that_the_recorder_accounts(
 
 
 def test_bytes_of_a_block_by_hand() -> None:
-    """Br 64, Bc 128, d 64: 4 query tiles, 8 key tiles in chunks of 3, 4 tiles of head dimension."""
+    """Br 64, Bc 128, d 64: 4 query tiles, 8 key tiles in chunks of 4, 4 tiles of head dimension."""
     geometry = plans.check(PROBLEM, PLAN, CHIP)
-    assert (geometry.rows, geometry.keys, geometry.depth, geometry.chunk, geometry.part) == (4, 8, 4, 3, 4)
-    scores, output, largest = 64 * 4 * 128, 64 * 4 * (64 + 16), 64 * 4 * 48
-    folds, halves, vectors = 2 * 64 * 4 * 16, 2 * 2 * 64 * 48, (1 + 1 + 1 + 2) * 4 * 64
+    assert (geometry.rows, geometry.keys, geometry.depth, geometry.chunk, geometry.part) == (4, 8, 4, 4, 4)
+    scores, output, largest = 64 * 4 * 128, 64 * 4 * (64 + 16), 64 * 4 * 64
+    folds, halves, vectors = 2 * 64 * 4 * 16, 2 * 2 * 64 * 64, (1 + 1 + 1 + 2) * 4 * 64
     assert geometry.ub_bytes() == scores + output + largest + folds + halves + vectors
-    assert geometry.l0c_bytes() == 64 * 4 * 3 * 48 + output
-    assert geometry.l1_bytes() == 2 * (64 * 64 + 64 * 128 + 16 * 48 + 2 * 128 * 64)
-    assert geometry.l0a_bytes() == 2 * 2 * 48 * 80
-    assert geometry.l0b_bytes() == 2 * 2 * 48 * 64 + 2 * 64 * 64
+    assert geometry.l0c_bytes() == 64 * 4 * 2 * 64 + output
+    assert geometry.l1_bytes() == 2 * (2 * 64 * 64 + 64 * 128 + 16 * 64 + 2 * 128 * 64)
+    assert geometry.l0a_bytes() == 2 * 2 * 64 * 80
+    assert geometry.l0b_bytes() == 2 * 2 * 64 * 64 + 2 * 64 * 64
 
 
 def test_bytes_of_fp16_slices_by_hand() -> None:
-    """Br 128 in slices of 64, Bc 256, d 64: chunks of 6 key tiles."""
+    """Br 128 in slices of 64, Bc 256, d 64: 2 chunks of 8 key tiles."""
     geometry = plans.check(PROBLEM, TilingPlan(128, 256, slice_rows=64, exp="float16"), CHIP)
-    assert (geometry.rows, geometry.slice, geometry.chunk, geometry.ring) == (8, 4, 6, 3)
-    scores, output, largest = 64 * 2 * 256, 128 * 4 * (64 + 16), 64 * 2 * 96
-    folds, half = 2 * 64 * 2 * 16, 2 * 64 * 96
+    assert (geometry.rows, geometry.slice, geometry.chunk, geometry.ring) == (8, 4, 8, 2)
+    scores, output, largest = 64 * 2 * 256, 128 * 4 * (64 + 16), 64 * 2 * 128
+    folds, half = 2 * 64 * 2 * 16, 2 * 64 * 128
     vectors = 2 * 128 * 4 + 4 * 64 * 4 + 2 * 128 * 2
     assert geometry.ub_bytes() == scores + output + largest + folds + half + vectors
-    assert geometry.l0c_bytes() == 64 * 4 * (3 * 96 + 64 + 16)
-    assert geometry.l1_bytes() == 2 * (128 * 64 + 64 * 256 + 16 * 96 + 128 * 16 + 2 * 256 * 64)
-    assert geometry.l0b_bytes() == 2 * (2 * 96 * 64 + 64 * 64 + 64 * 16)
+    assert geometry.l0c_bytes() == 64 * 4 * (2 * 128 + 64 + 16)
+    assert geometry.l1_bytes() == 2 * (2 * 128 * 64 + 64 * 256 + 16 * 128 + 128 * 16 + 2 * 256 * 64)
+    assert geometry.l0b_bytes() == 2 * (2 * 128 * 64 + 64 * 64 + 64 * 16)
 
 
 def test_double_buffering_doubles_only_key_and_value_tiles() -> None:
