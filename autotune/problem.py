@@ -6,6 +6,7 @@ Standard library only, Python 3.8 syntax.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any, Mapping, Tuple
 
 from autotune.errors import ProblemError
@@ -93,7 +94,7 @@ class AttentionProblem:
         """Number of elements of all score matrices, batch * heads * Nq * N."""
         return self.heads_total * self.Nq * self.N
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Canonical key: op, shape, then every field that is not at its default.
 

@@ -7,10 +7,12 @@ writes later fails at once when another commit came between, whatever the time-o
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.exc import DatabaseError, IntegrityError, ProgrammingError
@@ -31,10 +33,21 @@ _WRITES = "autotune_writes"
 def open_engine(path: Path) -> Engine:
     """An engine for the file at ``path``; nothing is read or created before its first connection."""
     # Threads bound the number of connections; waiting for a pooled one would only add a second time-out.
-    engine = create_engine(URL.create("sqlite", database=str(path)), max_overflow=-1, json_deserializer=_parse)
+    engine = create_engine(
+        URL.create("sqlite", database=str(path)),
+        max_overflow=-1,
+        connect_args={"check_same_thread": False},
+        json_deserializer=_parse,
+    )
     event.listen(engine, "connect", _prepare)
     event.listen(engine, "begin", _begin)
     return engine
+
+
+def watch(engine: Engine) -> sqlite3.Connection:
+    """A connection that only ever asks whether others have changed the file; no SQLAlchemy, which would cost more."""
+    path = quote(engine.url.database or "")
+    return sqlite3.connect(f"file:{path}?mode=rw", uri=True, check_same_thread=False, isolation_level=None)
 
 
 @contextmanager
@@ -58,6 +71,8 @@ def translated(engine: Engine) -> Iterator[None]:
         yield
     except (IntegrityError, ProgrammingError):
         raise
+    except sqlite3.DatabaseError as error:  # from a connection that is used without SQLAlchemy
+        raise StoreError(_sentence(engine.url.database or "", str(error)), field="db") from error
     except DatabaseError as error:
         raise StoreError(_sentence(engine.url.database or "", str(error.orig)), field="db") from error
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
+import sqlite3
 from collections.abc import Callable, Iterable, Iterator
+from threading import Lock
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, RowMapping, Select, Table, and_, exists, func, or_, select, update
+from sqlalchemy import Connection, Engine, RowMapping, Select, Table, and_, bindparam, exists, func, or_, select, update
 from sqlalchemy.dialects.sqlite import insert
 
 from autotune.db import keys
-from autotune.db.engine import open_engine, reading, writing
+from autotune.db.engine import open_engine, reading, translated, watch, writing
 from autotune.db.keys import Key
 from autotune.db.location import database_path
 from autotune.db.pins import Decided, Decision, pin, unpin
@@ -54,6 +56,10 @@ class Store:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self.unreadable = 0
+        self._watching = Lock()
+        self._watch: sqlite3.Connection | None = None
+        self._changes: object = None
+        self._stamp: object = None
 
     @classmethod
     def open(cls, url: str, create: bool = True) -> Store:
@@ -71,6 +77,10 @@ class Store:
 
     def close(self) -> None:
         """Lets go of the file; the last process to do so empties its write-ahead log."""
+        with self._watching:
+            if self._watch is not None:
+                self._watch.close()
+            self._watch, self._changes = None, None
         self._engine.dispose()
 
     def record(self, trial: Trial) -> bool:
@@ -119,7 +129,7 @@ class Store:
     def pinned(self, problem: AttentionProblem, device: str, target: str | None = None) -> BestPlan | None:
         """The plan that is pinned for exactly this problem; a measured one outranks an emulated one."""
         query = _of(_PINNED, pins, problem, device, target)
-        return max(self._read(query, lambda row: to_best(row, problem, device)), key=_rank, default=None)
+        return max(self._read(query, lambda row: to_best(row, problem, device)), key=rank, default=None)
 
     def decisions(self, problem: AttentionProblem, device: str, target: str | None = None) -> list[Decided]:
         """Every pin that was set or taken off for this problem, oldest first."""
@@ -128,16 +138,38 @@ class Store:
 
     def best(self, problem: AttentionProblem, device: str, target: str | None = None) -> BestPlan | None:
         """The best plan of exactly this problem; a measured one outranks an emulated one."""
-        query = _of(_BESTS, best_plans, problem, device, target)
-        found = self._read(query, lambda row: to_best(row, problem, device))
-        return max(found, key=_rank, default=None)
+        place = {"key": problem.key, "device": device}
+        found = self._read(_BEST, lambda row: to_best(row, problem, device), place)
+        return max((best for best in found if _same_kind(best.target, target)), key=rank, default=None)
 
     def similar(self, problem: AttentionProblem, device: str, target: str | None = None) -> list[BestPlan]:
         """The best plans of every problem that differs from this one in nothing but its shape, in no given order."""
+        others = [best for best in self.family(problem, device) if best.problem.key != problem.key]
+        return [best for best in others if _same_kind(best.target, target)]
+
+    def family(self, problem: AttentionProblem, device: str) -> list[BestPlan]:
+        """The best plans of every problem that is the same but for its shape, this one included."""
         query = _BESTS.add_columns(problems.c.key, problems.c.body)
-        query = _on(query.join(problems, problems.c.id == best_plans.c.problem_id), best_plans, device, target)
-        query = query.where(problems.c.family == family(problem), problems.c.key != problem.key)
+        query = _on(query.join(problems, problems.c.id == best_plans.c.problem_id), best_plans, device, None)
+        query = query.where(problems.c.family == family(problem))
         return self._read(query, lambda row: to_best(row, to_problem(row["key"], row["body"]), device))
+
+    def version(self) -> object:
+        """Equal as long as no plan and no pin changes, whoever would change it. Costs microseconds."""
+        with translated(self._engine), self._watching:
+            if self._watch is None:
+                self._watch = watch(self._engine)
+            (changes,) = self._watch.execute("PRAGMA data_version").fetchone()
+            if changes != self._changes:
+                self._changes, self._stamp = changes, self._watch.execute(_STAMP).fetchone()
+            return self._stamp
+
+    def pinned_places(self) -> frozenset[tuple[str, str]]:
+        """The problem's key and the hardware's name of every pin."""
+        query = select(problems.c.key, devices.c.name).join(pins, pins.c.problem_id == problems.c.id)
+        query = query.join(devices, devices.c.id == pins.c.device_id)
+        with reading(self._engine) as connection:
+            return frozenset((key, name) for key, name in connection.execute(query))
 
     def plans(self, after: int = 0, limit: int = 100, device: str | None = None, target: str | None = None) -> Page:
         """At most ``limit`` best plans in the order of their ids, from the first id above ``after``."""
@@ -212,9 +244,9 @@ class Store:
             )
         return found
 
-    def _read(self, query: Select[Any], decode: Callable[[RowMapping], Value]) -> list[Value]:
+    def _read(self, query: Select[Any], decode: Callable[[RowMapping], Value], place: Row | None = None) -> list[Value]:
         with reading(self._engine) as connection:
-            rows = connection.execute(query).mappings().all()
+            rows = connection.execute(query, place).mappings().all()
         return list(self._readable(rows, decode))
 
     def _readable(self, rows: Iterable[RowMapping], decode: Callable[[RowMapping], Value]) -> Iterator[Value]:
@@ -229,6 +261,13 @@ class Store:
 _DECIDED = ("actor", "reason", "at", "action", "revision")
 _PINNED = select(history).join(pins, pins.c.revision == history.c.revision)
 _BESTS = select(history).join(best_plans, best_plans.c.revision == history.c.revision)
+# Made once: to put a statement together takes longer than to run it.
+_BEST = (
+    _BESTS.join(problems, problems.c.id == best_plans.c.problem_id)
+    .join(devices, devices.c.id == best_plans.c.device_id)
+    .where(problems.c.key == bindparam("key"), devices.c.name == bindparam("device"))
+)
+_STAMP = "SELECT (SELECT max(revision) FROM history), (SELECT max(id) FROM decisions)"
 _LISTED = (
     _BESTS.add_columns(
         best_plans.c.id, problems.c.key, problems.c.body, devices.c.name, pins.c.revision.label("pinned")
@@ -259,7 +298,12 @@ def _want(connection: Connection, miss: Wanted) -> None:
     connection.execute(insert(wanted).values(row).on_conflict_do_update(index_elements=columns, set_=again))
 
 
-def _rank(best: BestPlan) -> tuple[bool, str, int]:
+def _same_kind(found: str, target: str | None) -> bool:
+    return target is None or target_kind(found) == target_kind(target)
+
+
+def rank(best: BestPlan) -> tuple[bool, str, int]:
+    """What a plan outranks others of its problem by: measured before emulated, then the later one."""
     return best.timing.kind == MEASURED, best.measured_at, best.revision
 
 

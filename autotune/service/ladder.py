@@ -105,7 +105,11 @@ def answer(
 
 def distance(one: AttentionProblem, other: AttentionProblem) -> float:
     """Doublings between two problems: Euclidean over log2 of batch * heads, of Nq and of N."""
-    return dist(*((log2(problem.heads_total), log2(problem.Nq), log2(problem.N)) for problem in (one, other)))
+    return dist(_spot(one), _spot(other))
+
+
+def _spot(problem: AttentionProblem) -> tuple[float, float, float]:
+    return log2(problem.heads_total), log2(problem.Nq), log2(problem.N)
 
 
 def _pinned(problem: AttentionProblem, device: Device, store: Bests, target: str | None) -> Answer | None:
@@ -144,12 +148,12 @@ _LADDER: dict[str, Rung] = dict(zip(RUNGS, (_pinned, _exact, _nearest, _default)
 
 def _neighbours(problem: AttentionProblem, bests: Iterable[BestPlan]) -> list[BestPlan]:
     """Those within MAX_DISTANCE whose heads fill as many 16-wide tiles, nearest first, measured before emulated."""
-    near = [
-        best
-        for best in bests
-        if pad(best.problem.head_dim) == pad(problem.head_dim) and distance(problem, best.problem) <= MAX_DISTANCE
+    head_dim, spot = pad(problem.head_dim), _spot(problem)
+    alike = ((dist(spot, _spot(best.problem)), best) for best in bests if pad(best.problem.head_dim) == head_dim)
+    near = [(far, best) for far, best in alike if far <= MAX_DISTANCE]
+    return [
+        best for _, best in sorted(near, key=lambda one: (one[0], one[1].timing.kind != MEASURED, one[1].problem.key))
     ]
-    return sorted(near, key=lambda b: (distance(problem, b.problem), b.timing.kind != MEASURED, b.problem.key))
 
 
 def _transferred(problem: AttentionProblem, plan: TilingPlan, device: Device) -> TilingPlan | None:

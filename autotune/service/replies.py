@@ -11,6 +11,7 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from autotune.errors import AutotuneError, InvalidInput, StoreError
@@ -42,9 +43,13 @@ class ProblemJSON(JSONResponse):
 def cacheable(request: Request, body: Mapping[str, Any]) -> Response:
     """200 with the body and its ETag, or 304 when the client has that body already (RFC 9110, 13.1.2)."""
     content = json.dumps(body, separators=(",", ":")).encode()
-    tag = entity_tag(content)
+    return sent(request.headers.get("if-none-match", ""), content, entity_tag(content))
+
+
+def sent(if_none_match: str, content: bytes, tag: str) -> Response:
+    """The same for a body and its ETag that are there already."""
     headers = {"ETag": tag, "Cache-Control": "no-cache"}
-    if is_known(tag, request.headers.get("if-none-match", "")):
+    if is_known(tag, if_none_match):
         return Response(status_code=304, headers=headers)
     return Response(content, media_type="application/json", headers=headers)
 
@@ -83,6 +88,16 @@ def declared(model: Any, description: str, *statuses: int) -> dict[int | str, di
     """The answers of a cacheable route for its OpenAPI description: 200 with ``model``, 304, and these errors."""
     unchanged = {"description": "The answer is still the one that If-None-Match names"}
     return {200: {"model": model, "description": description}, 304: unchanged, **errors(*statuses)}
+
+
+def parameters(model: type[BaseModel]) -> list[dict[str, Any]]:
+    """The fields of a model as the parameters of a query, for an OpenAPI description."""
+    schema = model.model_json_schema()
+    return [
+        {"name": name, "in": "query", "required": name in schema["required"], "schema": field}
+        | ({"description": field["description"]} if "description" in field else {})
+        for name, field in schema["properties"].items()
+    ]
 
 
 def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:

@@ -19,7 +19,7 @@ from autotune.db.store import Store
 from autotune.errors import InvalidInput
 from autotune.service import bundle
 from autotune.service.device import Devices, find_device
-from autotune.service.replies import Forbidden, NotFound, Unauthorized, entity_tag, errors, is_known, refuse_repeats
+from autotune.service.replies import Forbidden, NotFound, Unauthorized, entity_tag, errors, refuse_repeats, sent
 from autotune.service.schema import DecisionBody, ExportQuery, ImportBody, ImportQuery, PinBody, UnpinQuery
 
 MAX_IMPORT_BYTES = 8 << 20
@@ -42,10 +42,7 @@ def writing(store: Store, devices: Devices) -> APIRouter:
             device, target = find_device(devices, query.device)
             chip = device.hardware.name
         content = bundle.dump(store, chip, target)
-        headers = {"ETag": entity_tag(content), "Cache-Control": "no-cache"}
-        if is_known(headers["ETag"], request.headers.get("if-none-match", "")):
-            return Response(status_code=304, headers=headers)
-        return Response(content, media_type="application/json", headers=headers)
+        return sent(request.headers.get("if-none-match", ""), content, entity_tag(content))
 
     @router.post(
         "/import",
