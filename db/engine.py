@@ -20,7 +20,7 @@ from sqlalchemy.exc import DatabaseError, IntegrityError, ProgrammingError
 from autotune.errors import StoreError
 
 PRAGMAS = (
-    "busy_timeout=5000",  # ms that a writer waits for another one
+    "busy_timeout=30000",  # ms that a writer waits for others: SQLite lets them in at random, not in turn
     "foreign_keys=ON",
     "journal_mode=WAL",
     "synchronous=NORMAL",  # WAL stays consistent after a power cut; only the last commits may be lost
