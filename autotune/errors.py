@@ -13,7 +13,8 @@
     │   ├── CompileFailed       the kernel did not build
     │   ├── RunFailed           the built kernel did not run
     │   ├── WrongAnswer         the result is not the float64 reference's
-    │   └── TimedOut            the candidate used up its time limit
+    │   ├── TimedOut            the candidate used up its time limit
+    │   └── ImplausibleTime     a measured time that cannot be true
     ├── TargetUnavailable       the target is not on this machine: exit code 1, HTTP 503
     └── ServiceUnavailable      the service does not answer, or not as one of ours does: exit code 1
 
@@ -83,6 +84,12 @@ class WrongAnswer(CandidateError):
 
 class TimedOut(CandidateError):
     """The candidate used up its time limit."""
+
+    stage = "time"
+
+
+class ImplausibleTime(CandidateError):
+    """A time was measured that cannot be true: not positive, no number, or beyond the machine's peak rate."""
 
     stage = "time"
 

@@ -19,6 +19,7 @@ class Timing:
 
     kind: EMULATED or MEASURED. clock: the timing model with its version, or the measuring protocol.
     cycles: core cycles of the slowest core, where known. samples: raw times in microseconds, empty when emulated.
+    spread_us: between their quartiles. wall_us: the same runs by the wall clock, where another clock decides.
     stays_best: of a best plan with an emulated time, how often it stays the fastest (0 to 1) when the numbers of the
     timing model that nobody is sure of are drawn anew; None where that is not known.
     """
@@ -29,18 +30,18 @@ class Timing:
     cycles: int | None = None
     samples: Tuple[float, ...] = ()
     spread_us: float = 0.0
+    wall_us: Tuple[float, ...] = ()
     stays_best: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Field names to values."""
         value = asdict(self)
-        value["samples"] = list(self.samples)
-        return value
+        return {**value, "samples": list(self.samples), "wall_us": list(self.wall_us)}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Timing:
         """The inverse of ``to_json``."""
-        return cls(**{**value, "samples": tuple(value.get("samples", ()))})
+        return cls(**{**value, **{name: tuple(value.get(name, ())) for name in ("samples", "wall_us")}})
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from autotune.errors import InvalidInput
@@ -68,6 +69,12 @@ TRIALS = Setting("trials", 40, "plans", "plans that a sweep tries for each probl
 SEED = Setting("seed", 0, "none", "start of the search's random numbers", _whole_number(0, 2**32 - 1))
 
 SETTINGS: tuple[Setting[Any], ...] = (DB, URL, HOST, PORT, DEVICE, TRIALS, SEED)
+
+
+def cache_folder() -> Path:
+    """Where built kernels are kept: ``autotune`` in the user's cache folder (XDG base directories, version 0.8)."""
+    given = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return (given if given.is_absolute() else Path.home() / ".cache") / "autotune"
 
 
 def page() -> str:

@@ -10,17 +10,20 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from autotune.candidates import Check, candidates, coordinates, takes_more_room
+from autotune.errors import CandidateError
 from autotune.executor import Executor
-from autotune.kernels.targets.base import Target
-from autotune.outcome import BestPlan, Outcome, Rejected, Timed, Trial, outcome_to_json
+from autotune.kernels.targets.base import Racing, Target
+from autotune.outcome import BestPlan, Outcome, Rejected, Timed, Timing, Trial, outcome_to_json
 from autotune.plan import TilingPlan
 from autotune.problem import AttentionProblem
 from autotune.report import Begun, Notify, Report, Result, Tried, Warned, time_us
 from autotune.search.ask_tell import Search
+from autotune.strategies.core_split import complete
 
 
 class Store(Protocol):
@@ -54,7 +57,7 @@ Confidence = Callable[[AttentionProblem, Sequence[TilingPlan]], float | None]
 """How often the first of some plans stays the fastest of them, from 0 to 1; None where nobody can say."""
 
 FINALISTS = 4
-"""Plans, the best one included, whose order is looked at again."""
+"""Plans, the best one included, whose order is looked at again: where times are measured, they race."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,7 @@ class Sweep:
             tuning.announce(number, len(problems))
             try:
                 tuning.run((end - self.clock()) / (len(problems) - number + 1))
+                tuning.settle()
             except KeyboardInterrupt:
                 interrupted = True
             finally:
@@ -108,6 +112,7 @@ class _Tuning:
         points = {key: coordinates(plan) for key, plan in self._candidates.plans.items()}
         self._search = Search(points, self._candidates.first, sweep.effort.seed, takes_more_room)
         self._trials: list[Trial] = []
+        self._raced: dict[str, Timing] = {}
         self._done = self._tried = 0
         for trial in sweep.store.trials(problem, target.hardware.name, target.name, target.fingerprint):
             self._learn(trial)
@@ -131,6 +136,18 @@ class _Tuning:
             left = self._seconds_left(clock() - start, seconds)
             default_us = time_us(self._default())
             self._sweep.notify(Tried(trial, self._done, self._planned, self._best(), default_us, left))
+
+    def settle(self) -> None:
+        """Where times are measured, races the fastest plans and the default: the best of many noisy times flatters."""
+        target, default = self._sweep.target, self._default_trial()
+        incumbent = [default.plan] if default and isinstance(default.outcome, Timed) else []
+        finalists = {plan.key: plan for plan in (*incumbent, *self._fastest())}
+        if not isinstance(target, Racing) or len(finalists) < 2:
+            return
+        # A finalist that fails now was right and fast before: what its trial said still stands.
+        with suppress(CandidateError):
+            completed = [complete(plan, self._problem, target.hardware) for plan in finalists.values()]
+            self._raced = dict(target.race(self._problem, completed))
 
     def conclude(self) -> Result:
         """Publishes the best plan and sums the problem up."""
@@ -161,19 +178,28 @@ class _Tuning:
         return min(seconds - spent, spent / self._tried * (self._planned - self._done))
 
     def _best(self) -> Trial | None:
-        return min(self._timed(), key=lambda trial: time_us(trial.outcome) or math.inf, default=None)
+        """The winner of the race where there was one, else the fastest trial; with the time that it had there."""
+        timed = [_retimed(trial, self._raced.get(trial.plan.key)) for trial in self._timed()]
+        winner = next(iter(self._raced), None)
+        return min(timed, key=lambda trial: (trial.plan.key != winner, _trial_us(trial)), default=None)
 
     def _timed(self) -> list[Trial]:
         return [trial for trial in self._trials if isinstance(trial.outcome, Timed)]
 
+    def _fastest(self) -> list[TilingPlan]:
+        return [trial.plan for trial in sorted(self._timed(), key=_trial_us)[:FINALISTS]]
+
     def _stays_best(self) -> float | None:
         """The target's confidence in the best plan; not asked again where this sweep tried nothing."""
-        fastest = sorted(self._timed(), key=lambda trial: time_us(trial.outcome) or math.inf)[:FINALISTS]
-        return self._sweep.confidence(self._problem, [trial.plan for trial in fastest]) if self._tried else None
+        return self._sweep.confidence(self._problem, self._fastest()) if self._tried else None
+
+    def _default_trial(self) -> Trial | None:
+        trials = (trial for trial in self._trials if trial.plan.key == self._candidates.default)
+        return next(trials, None)
 
     def _default(self) -> Outcome | None:
-        outcomes = (trial.outcome for trial in self._trials if trial.plan.key == self._candidates.default)
-        return next(outcomes, None)
+        trial = self._default_trial()
+        return _retimed(trial, self._raced.get(trial.plan.key)).outcome if trial else None
 
     def _best_plan(self) -> BestPlan | None:
         best = self._best()
@@ -192,3 +218,14 @@ class _Tuning:
             sweep=best.sweep,
             measured_at=best.at,
         )
+
+
+def _trial_us(trial: Trial) -> float:
+    return time_us(trial.outcome) or math.inf
+
+
+def _retimed(trial: Trial, timing: Timing | None) -> Trial:
+    """The trial with another time, where there is one."""
+    if timing is None or not isinstance(trial.outcome, Timed):
+        return trial
+    return replace(trial, outcome=replace(trial.outcome, timing=timing))

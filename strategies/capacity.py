@@ -45,19 +45,21 @@ class CapacityTiling(TilingStrategy):
 
 def largest_key_block(problem: AttentionProblem, Br: int, hardware: Hardware) -> int:
     """The largest Bc that divides the padded N and leaves room for blocks of Br query rows; 0 where there is none."""
-    return max((Bc for Bc in _whole_blocks(problem.N) if _has_room(problem, Br, Bc, hardware)), default=0)
+    return max((Bc for Bc in _whole_blocks(problem.N, hardware) if _has_room(problem, Br, Bc, hardware)), default=0)
 
 
 def _largest(problem: AttentionProblem, hardware: Hardware) -> Iterator[Tuple[int, int]]:
-    for Br in _whole_blocks(problem.Nq):
+    for Br in _whole_blocks(problem.Nq, hardware):
         Bc = largest_key_block(problem, Br, hardware)
         if Bc:
             yield Br, Bc
 
 
-def _whole_blocks(length: int) -> List[int]:
+def _whole_blocks(length: int, hardware: Hardware) -> List[int]:
     """Heights that divide the padded length."""
-    return [height for height in range(TILE, pad(length) + 1, TILE) if pad(length) % height == 0]
+    return [
+        height for height in range(TILE, limits.longest_side(length, hardware) + 1, TILE) if pad(length) % height == 0
+    ]
 
 
 def _has_room(problem: AttentionProblem, Br: int, Bc: int, hardware: Hardware) -> bool:

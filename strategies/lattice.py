@@ -6,7 +6,7 @@ from itertools import chain, product
 from typing import Iterable, Iterator, List, Tuple
 
 from autotune.hardware import Hardware
-from autotune.plan import EXPONENTIALS, TILE, CoreSplit, TilingPlan, pad
+from autotune.plan import EXPONENTIALS, TILE, CoreSplit, TilingPlan
 from autotune.problem import AttentionProblem
 from autotune.strategies import limits
 from autotune.strategies.core_split import block_num, distinct_rules
@@ -26,6 +26,7 @@ class LatticeTiling(TilingStrategy):
     The cube multiplies 16 x 16 x 16 tiles, so sides are multiples of 16; the grid is finest where a step is a large
     part of the block. Order: largest block first (by Br*Bc, then by Br), since a large block reads the keys less
     often; then the core splits that differ, slice heights, the fp32 exponential before fp16, one K/V buffer before two.
+    A chip without on-chip memories (a CPU) has none of these knobs, and blocks up to ``limits.MOST_SIDE`` each way.
     """
 
     role = SPACE
@@ -41,14 +42,15 @@ class LatticeTiling(TilingStrategy):
 
     @classmethod
     def plans(cls, problem: AttentionProblem, hardware: Hardware) -> Iterable[TilingPlan]:
+        on_chip = hardware.ub_bytes > 0
         forward = problem.op == "flash_attention"
-        half = (not forward or problem.attn_mask in ("none", "causal")) and not problem.high_precision
+        half = (not forward or problem.attn_mask in ("none", "causal")) and not problem.high_precision and on_chip
         for Br, Bc in sorted(blocks(problem, hardware), key=lambda block: (-block[0] * block[1], -block[0])):
             cores = block_num(problem, Br, Bc, hardware)
-            slices = [rows for rows in (SLICES if forward else (0,)) if rows < Br and not Br % (rows or Br)]
+            slices = [rows for rows in (SLICES if forward and on_chip else (0,)) if rows < Br and not Br % (rows or Br)]
             rules = distinct_rules(problem, Br, Bc, hardware)
             exps = EXPONENTIALS if half else ("float32",)
-            for rule, rows, exp, double in product(rules, slices, exps, (False, True)):
+            for rule, rows, exp, double in product(rules, slices, exps, (False, True)[: 1 + on_chip]):
                 if not limits.broken(problem, Br, Bc, hardware, double, rows):
                     split = CoreSplit(rule, cores)
                     yield TilingPlan(Br, Bc, split, double, cls.strategy_name(), slice_rows=rows, exp=exp)
@@ -56,13 +58,14 @@ class LatticeTiling(TilingStrategy):
 
 def blocks(problem: AttentionProblem, hardware: Hardware) -> Iterator[Tuple[int, int]]:
     """The (Br, Bc) of the grid that keep every limit with one K/V buffer and one of the slice heights."""
-    for Br in sides(problem.Nq):
-        for Bc in sides(problem.N):
+    for Br in sides(problem.Nq, hardware):
+        for Bc in sides(problem.N, hardware):
             if any(not limits.broken(problem, Br, Bc, hardware, slice_rows=rows) for rows in SLICES if rows < Br):
                 yield Br, Bc
 
 
-def sides(length: int) -> List[int]:
-    """Heights of a block: multiples of 16 up to 64, of 32 up to 256, of 64 up to 1024, and the whole padded length."""
+def sides(length: int, hardware: Hardware) -> List[int]:
+    """Heights of a block: multiples of 16 up to 64, of 32 up to 256, of 64 up to 1024, and the longest there is."""
+    longest = limits.longest_side(length, hardware)
     grid = chain(range(TILE, 65, TILE), range(96, 257, 2 * TILE), range(320, 1025, 4 * TILE))
-    return sorted({height for height in grid if height <= pad(length)} | {pad(length)})
+    return sorted({height for height in grid if height <= longest} | {longest})

@@ -17,6 +17,9 @@ from autotune.plan import TILE, pad
 from autotune.problem import AttentionProblem
 
 FP16, FP32 = 2, 4
+MOST_SIDE = 512
+"""Largest Br and Bc proposed where no on-chip memory sets a limit (a CPU): a block's fp32 scores are then 1 MiB, what
+the second-level cache of one core holds, and larger ones only fall out of it."""
 
 
 class Block(NamedTuple):
@@ -88,6 +91,11 @@ GRADIENT_LIMITS: Tuple[Tuple[str, str, Callable[[Block], int]], ...] = (
     ("L0C", "l0c_bytes", gradient_l0c_bytes),
 )
 """The same for our backward kernel."""
+
+
+def longest_side(length: int, hardware: Hardware) -> int:
+    """The tallest block that is worth proposing for so many rows."""
+    return pad(length) if hardware.ub_bytes else min(pad(length), MOST_SIDE)
 
 
 def broken(

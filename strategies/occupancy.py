@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Iterable, Iterator, List, Tuple
 
 from autotune.hardware import Hardware
-from autotune.plan import TILE, CoreSplit, TilingPlan, ceil_div, pad
+from autotune.plan import TILE, CoreSplit, TilingPlan, ceil_div
 from autotune.problem import AttentionProblem
 from autotune.strategies.capacity import largest_key_block
 from autotune.strategies.core_split import block_num, distinct_rules
 from autotune.strategies.lattice import PUBLIC_CHIP
+from autotune.strategies.limits import longest_side
 from autotune.strategies.registry import TilingPara, TilingStrategy
 
 MOST_BLOCKS = 4
@@ -62,6 +63,6 @@ def _waves(problem: AttentionProblem, Br: int, hardware: Hardware) -> int:
 
 def _heights(problem: AttentionProblem, hardware: Hardware) -> Iterator[int]:
     """From the largest down, the least Br for each number of waves that occurs."""
-    waves = {Br: _waves(problem, Br, hardware) for Br in range(pad(problem.Nq), 0, -TILE)}
+    waves = {Br: _waves(problem, Br, hardware) for Br in range(longest_side(problem.Nq, hardware), 0, -TILE)}
     least = {count: Br for Br, count in waves.items()}
     yield from least.values()

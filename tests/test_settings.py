@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from autotune.errors import InvalidInput
-from autotune.settings import SETTINGS, Setting, page
+from autotune.settings import SETTINGS, Setting, cache_folder, page
 
 DOCS = Path(__file__).parents[1] / "docs"
 DEFAULTS = {
@@ -78,3 +78,12 @@ def test_refuses_a_variable_and_names_it(
         BY_VARIABLE[variable].value()
     assert str(caught.value) == f"{variable} is {text!r}; it must be {wanted}"
     assert caught.value.field == variable
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"), [("/tmp/x", "/tmp/x"), ("", "/home/u/.cache"), ("relative", "/home/u/.cache")]
+)
+def test_built_kernels_are_kept_in_the_user_s_cache(given: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", given)
+    monkeypatch.setenv("HOME", "/home/u")
+    assert cache_folder() == Path(expected) / "autotune"

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from autotune.errors import (
     CandidateError,
     CompileFailed,
+    ImplausibleTime,
     PlanRejected,
     RunFailed,
     TimedOut,
@@ -40,6 +41,7 @@ timings = st.builds(
     cycles=st.none() | st.integers(1, 10**12),
     samples=st.lists(times_us, max_size=3).map(tuple),
     spread_us=seconds,
+    wall_us=st.lists(times_us, max_size=3).map(tuple),
 )
 outcomes: st.SearchStrategy[Outcome] = st.one_of(
     st.builds(Timed, timings, seconds, seconds, seconds, seconds),
@@ -85,6 +87,7 @@ def test_an_unknown_status_is_refused() -> None:
         (RunFailed("no"), Failed("run", "no")),
         (WrongAnswer("no"), Failed("verify", "no")),
         (TimedOut("no"), Failed("time", "no")),
+        (ImplausibleTime("no"), Failed("time", "no")),
     ],
 )
 def test_what_a_candidates_error_is_recorded_as(error: CandidateError, outcome: Outcome) -> None:

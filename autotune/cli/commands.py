@@ -89,15 +89,15 @@ def sweep(
     store = Store.open(options.chosen(DB, db))
     # What ends a job politely ends a sweep as Ctrl-C does: the best plan is published first.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with progress.shown(Console(stderr=True)) as notify:
+    with composition.reserved(target), progress.shown(Console(stderr=True)) as notify:
         report = Sweep(
             name=f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(2)}",
             target=target,
             store=store,
-            executor=InProcess(target, Verifier()),
+            executor=InProcess(target, Verifier(), composition.BUDGET),
             effort=effort,
             strategies=strategy or (),
-            check=composition.kernel_check(target.hardware),
+            check=composition.kernel_check(target),
             confidence=composition.confidence(target),
             notify=notify,
         ).run(problems)

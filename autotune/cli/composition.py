@@ -3,37 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 
+from autotune.cli.device_lock import held
 from autotune.cli.options import check_names
 from autotune.errors import InvalidInput, ProblemError, TargetUnavailable, UnknownName
-from autotune.hardware import Hardware
 from autotune.kernels.davinci import profiles, soc
 from autotune.kernels.davinci.calibration import Timer, emulated
 from autotune.kernels.davinci.costs import Profile
 from autotune.kernels.davinci.sensitivity import stays_best
 from autotune.kernels.davinci.soc import SOCS, SoC
 from autotune.kernels.flash_attention import backward_plans, plans
-from autotune.kernels.targets.base import Recorded, Target
+from autotune.kernels.native import plans as native_plans
+from autotune.kernels.targets.base import Racing, Recorded, Target, TimingBudget
+from autotune.kernels.targets.cpu import CpuTarget
 from autotune.kernels.targets.emulated import EmulatedTarget
 from autotune.plan import TilingPlan
 from autotune.problem import AttentionProblem
 from autotune.service.device import Check, Device, Devices
+from autotune.settings import cache_folder
 from autotune.strategies.core_split import complete
 
 CONFIDENCE_DRAWS = 10
 """Draws of the timing model's uncertain numbers for each best plan; `autotune explain --sensitivity` makes more."""
+BUDGET = TimingBudget(repeats=9, seconds=4.0)
+"""Of one trial where times are measured: for warming up, and again for the samples."""
 
-_TARGETS: dict[str, Callable[..., Target]] = {f"emulated:{name}": partial(EmulatedTarget, name) for name in SOCS}
+_TARGETS: dict[str, Callable[..., Target]] = {
+    **{f"emulated:{name}": partial(EmulatedTarget, name) for name in SOCS},
+    "cpu": lambda: CpuTarget(cache_folder()),
+}
 _CHECKS = {"flash_attention": plans.check, "flash_attention_grad": backward_plans.check}
 
 
 def open_target(name: str, profile: Path | None = None) -> Target:
     """The target of that name, timed with a profile's numbers. Raises UnknownName, InvalidInput, TargetUnavailable."""
-    if ":" not in name:
+    if ":" not in name and name not in _TARGETS:
         raise UnknownName(f"--device {name[:60]!r} is no kind:name; known: {', '.join(_TARGETS)}", "device")
     check_names([name], list(_TARGETS), "device")
+    if profile and not name.startswith("emulated:"):
+        raise InvalidInput(f"--profile: {name} is measured; only an emulated target takes a profile", "profile")
     return _TARGETS[name](profile=_profile(profile)) if profile else _TARGETS[name]()
 
 
@@ -80,17 +91,24 @@ def targets() -> tuple[list[Target], dict[str, str]]:
 def devices(first: str) -> Devices:
     """What plans are served for: the chips of all usable targets, that of the target ``first`` before others."""
     found = {
-        target.hardware.name: Device(target.hardware, {target.name: target.fingerprint}, kernel_check(target.hardware))
+        target.hardware.name: Device(target.hardware, {target.name: target.fingerprint}, kernel_check(target))
         for target in targets()[0]
     }
     return dict(sorted(found.items(), key=lambda item: first not in item[1].targets))
 
 
-def kernel_check(hardware: Hardware) -> Check:
-    """Whether our kernel can execute a plan on a chip."""
+def reserved(target: Target) -> AbstractContextManager[None]:
+    """Keeps a measured target to ourselves; an emulated one is everybody's. Raises TargetUnavailable."""
+    return held(target.name) if isinstance(target, Racing) else nullcontext()
+
+
+def kernel_check(target: Target) -> Check:
+    """Whether our kernel can execute a plan on a target."""
+    if isinstance(target, CpuTarget):
+        return native_plans.check
 
     def check(problem: AttentionProblem, plan: TilingPlan) -> None:
-        _CHECKS[problem.op](problem, plan, hardware)
+        _CHECKS[problem.op](problem, plan, target.hardware)
 
     return check
 

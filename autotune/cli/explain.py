@@ -90,7 +90,7 @@ def explain(
     found = explaining.explain(target, problem, given)
     if trace is not None:
         _write_trace(explaining.record(target, problem, given), core, trace)
-    check = composition.kernel_check(target.hardware)
+    check = composition.kernel_check(target)
     cells = list(explaining.time_map(target, problem, given, check)) if plot or (sensitivity and not known) else []
     if plot is not None:
         with writing("plot", plot):

@@ -5,12 +5,13 @@ Order is law: the plan is checked, compiled and verified against float64; only t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
+from autotune.errors import RunFailed
 from autotune.hardware import Hardware
 from autotune.outcome import Timing
 from autotune.plan import TilingPlan
@@ -66,6 +67,18 @@ class Recorded(Protocol):
         ...
 
 
+@runtime_checkable
+class Racing(Protocol):
+    """What a target has besides where times are measured: close plans are told apart by running them in turn."""
+
+    def race(self, problem: AttentionProblem, plans: Sequence[TilingPlan]) -> Mapping[str, Timing]:
+        """The time of each plan by its key, the winner first; the first plan given keeps its place in a tie.
+
+        The plans' core splits have their work. Raises CandidateError.
+        """
+        ...
+
+
 class Target(Protocol):
     """A place where kernels run: ``name`` is what is typed, ``fingerprint`` changes when old times no longer hold."""
 
@@ -76,3 +89,26 @@ class Target(Protocol):
     def compile(self, problem: AttentionProblem, plan: TilingPlan) -> Compiled:
         """Builds the kernel. Raises PlanRejected (breaks a limit), CompileFailed."""
         ...
+
+
+def input_shapes(problem: AttentionProblem) -> dict[str, tuple[int, ...]]:
+    """The inputs of ``Compiled.run`` and their shapes."""
+    batch, heads, nq, n, head_dim = problem.shape
+    shapes: dict[str, tuple[int, ...]] = {
+        "q": (batch, heads, nq, head_dim),
+        "k": (batch, heads, n, head_dim),
+        "v": (batch, heads, n, head_dim),
+    }
+    if problem.op == "flash_attention_grad":
+        shapes |= {"o": shapes["q"], "do": shapes["q"], "lse": (batch, heads, nq)}
+    if problem.attn_mask in ("full", "shared"):
+        shapes["attn_mask"] = (batch if problem.attn_mask == "full" else 1, nq, n)
+    return shapes
+
+
+def check_inputs(problem: AttentionProblem, inputs: Arrays) -> None:
+    """Raises RunFailed for an input that is missing or of another shape."""
+    for name, shape in input_shapes(problem).items():
+        given = inputs[name].shape if name in inputs else None
+        if given != shape:
+            raise RunFailed(f"input {name} has shape {given}, the kernel was built for {shape}")

@@ -20,7 +20,7 @@ from autotune.kernels.davinci.program import Program
 from autotune.kernels.flash_attention.backward import flash_attention_grad
 from autotune.kernels.flash_attention.forward import flash_attention
 from autotune.kernels.flash_attention.layout import from_nz, to_nz
-from autotune.kernels.targets.base import TimingBudget
+from autotune.kernels.targets.base import TimingBudget, check_inputs, input_shapes
 from autotune.outcome import EMULATED, Timing
 from autotune.plan import TilingPlan, pad
 from autotune.problem import AttentionProblem
@@ -85,11 +85,8 @@ class EmulatedKernel:
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         """As ``Compiled.run``: row-major arrays in and out. Raises RunFailed."""
-        for name, shape in _shapes(self.problem).items():
-            given = inputs[name].shape if name in inputs else None
-            if given != shape:
-                raise RunFailed(f"input {name} has shape {given}, the kernel was built for {shape}")
-        feed = {name: self._to_device(name, np.asarray(inputs[name])) for name in _shapes(self.problem)}
+        check_inputs(self.problem, inputs)
+        feed = {name: self._to_device(name, np.asarray(inputs[name])) for name in input_shapes(self.problem)}
         try:
             results = self.tik.tikdb.start_debug(feed_dict=feed, interactive=False)
         except (TikError, NotEmulated) as error:
@@ -127,17 +124,3 @@ def _kernel_hash() -> str:
         if source.name not in NO_KERNEL_SOURCE:
             digest.update(source.name.encode() + source.read_bytes())
     return f"kernel-{digest.hexdigest()[:8]}"
-
-
-def _shapes(problem: AttentionProblem) -> dict[str, tuple[int, ...]]:
-    batch, heads, nq, n, head_dim = problem.shape
-    shapes: dict[str, tuple[int, ...]] = {
-        "q": (batch, heads, nq, head_dim),
-        "k": (batch, heads, n, head_dim),
-        "v": (batch, heads, n, head_dim),
-    }
-    if problem.op == "flash_attention_grad":
-        shapes |= {"o": shapes["q"], "do": shapes["q"], "lse": (batch, heads, nq)}
-    if problem.attn_mask in ("full", "shared"):
-        shapes["attn_mask"] = (batch if problem.attn_mask == "full" else 1, nq, n)
-    return shapes

@@ -53,3 +53,9 @@ def test_splits_that_differ_are_proposed_apart(mask: str) -> None:
 
 def test_the_public_interface_gives_the_first_plan() -> None:
     assert tuple(CapacityTiling(1024, 1024, 64).tiling()) == (256, 256, 128, 128, 4, 8)
+
+
+def test_a_chip_without_on_chip_memories_gets_512_each_way() -> None:
+    problem = AttentionProblem.of((1, 2, 4096, 2048, 64))
+    found = list(CapacityTiling.plans(problem, Hardware("cpu-any", 2, 3000)))
+    assert (found[0].Br, found[0].Bc) == (512, 512)

@@ -101,3 +101,10 @@ def test_no_plan_known_to_run_is_filtered_away(head_dim: int) -> None:
 def test_the_public_interface_gives_its_first_plan() -> None:
     tiling = LatticeTiling(40, 40, 64).tiling()
     assert tuple(tiling) == (48, 40, 48, 40, 1, 1)
+
+
+def test_a_chip_without_on_chip_memories_gets_512_each_way_and_no_knob_of_theirs() -> None:
+    found = plans(AttentionProblem.of((1, 2, 4096, 600, 64)), Hardware("cpu-any", 2, 3000))
+    sides = [16, 32, 48, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512]
+    assert {(p.Br, p.Bc) for p in found} == set(product(sides, sides))
+    assert {(p.double_buffer, p.slice_rows, p.exp) for p in found} == {(False, 0, "float32")}

@@ -35,7 +35,7 @@ def test_a_short_problem_is_cut_until_every_core_has_a_block() -> None:
 @settings(deadline=None)
 @given(st.integers(1, 40), st.integers(1, 3000), st.integers(1, 3000), st.integers(1, 40))
 def test_all_fill_the_cores_about_as_well_as_any_height(heads: int, Nq: int, N: int, cores: int) -> None:
-    chip = Hardware("unlimited", cores, 1000)
+    chip = Hardware("spacious", cores, 1000, ub_bytes=1 << 40)
     found = blocks(1, heads, Nq, N, 64, chip=chip)
     best = max(filling(Br, heads, Nq, cores) for Br in range(16, Nq + 16, 16))
     assert 1 <= len(found) <= MOST_BLOCKS and found == sorted(found, key=lambda block: -block[0] * block[1])

@@ -1,13 +1,16 @@
 """The loop around candidates, search, trials and store, on a target whose time is a formula."""
 
+from collections.abc import Callable, Sequence
+
 import pytest
 
-from autotune.errors import StoreError, UnknownName
+from autotune.errors import RunFailed, StoreError, UnknownName
 from autotune.executor import InProcess
-from autotune.outcome import Failed, Outcome, Rejected, Timed, Trial
+from autotune.outcome import MEASURED, Failed, Outcome, Rejected, Timed, Timing, Trial
 from autotune.plan import CoreSplit, TilingPlan
 from autotune.problem import AttentionProblem
-from autotune.report import Begun, Result, Tried
+from autotune.report import Begun, Result, Tried, time_us
+from autotune.sweep import FINALISTS
 from tests.sweep.synthetic import Bench, MemoryStore
 
 DEFAULT_KEY = "Br=128;Bc=128;split=even/4"
@@ -248,3 +251,55 @@ def test_a_result_in_json(bench: Bench, problem: AttentionProblem) -> None:
     assert value["plan"]["Tr"] == -(-512 // value["plan"]["Br"])
     assert value["speedup_over_default"] == pytest.approx(value["default_time_us"] / value["time_us"])
     assert value["new_trials"] == sum(value["trials"].values()) == 20
+
+
+def racing(bench: Bench, order: Callable[[list[str]], list[str]]) -> list[list[str]]:
+    """Gives the bench's target a race; returns the keys of each field, as they started. ``order`` says how it ends."""
+    fields: list[list[str]] = []
+
+    def race(problem: AttentionProblem, plans: Sequence[TilingPlan]) -> dict[str, Timing]:
+        fields.append([plan.key for plan in plans])
+        return {key: Timing(1000.0 + place, MEASURED, "race-1") for place, key in enumerate(order(fields[-1]))}
+
+    bench.target.race = race  # type: ignore[attr-defined]
+    return fields
+
+
+def test_the_fastest_race_against_the_default_and_the_winner_is_published(
+    bench: Bench, problem: AttentionProblem
+) -> None:
+    fields = racing(bench, lambda keys: [keys[2], *(key for key in keys if key != keys[2])])
+    [result] = bench.sweep().run([problem]).results
+    timed = sorted(
+        (t for t in bench.store.recorded if isinstance(t.outcome, Timed)), key=lambda t: time_us(t.outcome) or 0
+    )
+    default = bench.store.recorded[0].plan.key
+    fastest = [trial.plan.key for trial in timed[:FINALISTS]]
+    assert fields == [[default, *(key for key in fastest if key != default)]]
+    [published] = bench.store.published
+    assert (published.plan.key, published.timing.time_us) == (fields[0][2], 1000.0)
+    assert published.default_time_us == 1001.0
+    assert result.best == published
+
+
+def test_a_race_changes_no_record(bench: Bench, problem: AttentionProblem) -> None:
+    racing(bench, list)
+    bench.sweep().run([problem])
+    clocks = {trial.outcome.timing.clock for trial in bench.store.recorded if isinstance(trial.outcome, Timed)}
+    assert clocks == {"formula-1"}
+
+
+def test_a_race_that_fails_leaves_the_trials_times(bench: Bench, problem: AttentionProblem) -> None:
+    def fail(keys: list[str]) -> list[str]:
+        raise RunFailed("the device was lost")
+
+    racing(bench, fail)
+    bench.sweep().run([problem])
+    times = [time_us(trial.outcome) for trial in bench.store.recorded if isinstance(trial.outcome, Timed)]
+    assert bench.store.published[0].timing.time_us == min(time for time in times if time)
+
+
+def test_where_only_one_plan_was_timed_nothing_races(bench: Bench, problem: AttentionProblem) -> None:
+    fields = racing(bench, list)
+    bench.sweep(trials=1).run([problem])
+    assert fields == []

@@ -1,0 +1,117 @@
+"""The built kernel behind ctypes: numpy arrays and a core split in, output and times out."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autotune.errors import CompileFailed, RunFailed
+from autotune.kernels.flash_attention.plans import work_runs
+from autotune.plan import TilingPlan
+from autotune.problem import AttentionProblem
+
+Singles = NDArray[np.float32]
+
+ALIGNMENT = 64
+"""Bytes: a whole vector of the widest kind."""
+POINTERS = ("q", "k", "v", "mask", "o", "lse")
+NUMBERS = ("heads", "heads_per_mask", "Nq", "N", "head_dim", "Br", "Bc", "causal")
+
+
+class _Attention(ctypes.Structure):
+    """``struct attention`` of forward.c."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in POINTERS),
+        *((name, ctypes.c_int64) for name in NUMBERS),
+        ("scale", ctypes.c_double),
+    )
+
+
+class Duration(NamedTuple):
+    """One launch. cpu_us: CPU time of the busiest thread; wall_us: from the first thread's start to the last's end."""
+
+    cpu_us: float
+    wall_us: float
+
+
+class Library:
+    """The functions of a built kernel. Raises CompileFailed where the file is no such library."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            functions = ctypes.CDLL(str(path))
+            self.scratch, self.forward = functions.flash_attention_scratch, functions.flash_attention_forward
+        except (OSError, AttributeError) as error:
+            raise CompileFailed(f"the built kernel {path} does not load ({error}); delete it") from error
+        self.scratch.restype = ctypes.c_int64
+        self.scratch.argtypes = (ctypes.c_void_p,)
+        self.forward.argtypes = (*(ctypes.c_void_p,) * 3, ctypes.c_int64, *(ctypes.c_void_p,) * 3)
+
+
+class Launch:
+    """One problem with its inputs, plan and room for its results: runs as often as is asked, one at a time.
+
+    inputs: ``q`` (B, H, Nq, D), ``k``, ``v`` (B, H, N, D), and ``attn_mask`` where the problem has one, of any float
+    type; they are widened to fp32 once, here. o (B, H, Nq, D) and lse (B, H, Nq) are fp32. The plan's core split has
+    its work, which ``check_work`` found right.
+    """
+
+    def __init__(
+        self, library: Library, problem: AttentionProblem, plan: TilingPlan, inputs: Mapping[str, NDArray[Any]]
+    ) -> None:
+        self._library = library
+        self.o: Singles = np.empty((problem.batch, problem.heads, problem.Nq, problem.head_dim), np.float32)
+        self.lse: Singles = np.empty(self.o.shape[:3], np.float32)
+        self._arrays = {name: np.ascontiguousarray(inputs[name], np.float32) for name in ("q", "k", "v")}
+        if "attn_mask" in inputs:
+            self._arrays["mask"] = np.ascontiguousarray(inputs["attn_mask"], np.float32)
+        self._problem = _description(problem, plan, {**self._arrays, "o": self.o, "lse": self.lse})
+        work = work_runs(plan, plan.tiling(problem).Tr)
+        self._runs = np.array([run for runs in work for run in runs], np.int64)
+        self._run_ends = np.cumsum([len(runs) for runs in work], dtype=np.int64)
+        self._scratch = _aligned(library.scratch(ctypes.byref(self._problem)) * len(work))
+        self._cpu_us, self._wall_us = np.zeros(len(work)), np.zeros(1)
+
+    def __call__(self) -> Duration:
+        """Computes ``o`` and ``lse`` anew. Raises RunFailed where no thread or no memory could be had."""
+        arrays = (self._scratch, self._cpu_us, self._wall_us)
+        failed = self._library.forward(
+            ctypes.byref(self._problem),
+            self._runs.ctypes.data,
+            self._run_ends.ctypes.data,
+            len(self._cpu_us),
+            *(array.ctypes.data for array in arrays),
+        )
+        if failed:
+            raise RunFailed(f"the kernel could not start {len(self._cpu_us)} threads")
+        return Duration(float(self._cpu_us.max()), float(self._wall_us[0]))
+
+
+def _description(problem: AttentionProblem, plan: TilingPlan, arrays: Mapping[str, Singles]) -> _Attention:
+    numbers = {
+        "heads": problem.heads_total,
+        "heads_per_mask": problem.heads if problem.attn_mask == "full" else problem.heads_total,
+        "Nq": problem.Nq,
+        "N": problem.N,
+        "head_dim": problem.head_dim,
+        "Br": plan.Br,
+        "Bc": plan.Bc,
+        "causal": problem.attn_mask == "causal",
+    }
+    pointers = {name: array.ctypes.data for name, array in arrays.items()}
+    return _Attention(**pointers, **numbers, scale=problem.head_dim**-0.5)
+
+
+def _aligned(floats: int) -> Singles:
+    """Zeros, so that their pages are there before the first launch is timed."""
+    spare = ALIGNMENT // np.dtype(np.float32).itemsize
+    memory = np.zeros(floats + spare, np.float32)
+    memory.fill(0.0)
+    first = (-memory.ctypes.data % ALIGNMENT) // memory.itemsize
+    return memory[first : first + floats]

@@ -1,0 +1,143 @@
+"""The target on any Linux machine with a C compiler: the kernel in C, run and timed on the host's CPU."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from random import Random
+
+import numpy as np
+
+from autotune import measure
+from autotune.kernels.flash_attention.plans import check_work
+from autotune.kernels.native import machine
+from autotune.kernels.native.build import Compiler, build, find_compiler, source_hash
+from autotune.kernels.native.library import Duration, Launch, Library
+from autotune.kernels.native.plans import check
+from autotune.kernels.targets.base import Arrays, TimingBudget, check_inputs, input_shapes
+from autotune.outcome import MEASURED, Timing
+from autotune.plan import TilingPlan
+from autotune.problem import AttentionProblem
+
+CLOCK = "thread-cpu-time/warm/1"
+"""The protocol: CPU time of the busiest thread, inputs in the caches as the launch before left them; its version."""
+MOST_FLOPS_PER_CYCLE = 128
+"""Of one core, generously: two 512-bit fused multiply-adds a cycle are 64, and a boost does not double the clock."""
+WARM_UP_RUNS = 30
+FINAL = measure.Rules(runs_each=12.0)
+"""Of the few plans that a sweep found fastest: they are close to each other, and worth more runs."""
+FLOPS_PER_SCORE = 4
+"""Times head_dim: a multiplication and an addition in each of the two products."""
+
+
+class CpuTarget:
+    """This machine. cache: folder for built kernels. Raises TargetUnavailable where there is no compiler."""
+
+    name = "cpu"
+
+    def __init__(self, cache: Path) -> None:
+        self.compiler: Compiler = find_compiler()
+        self.hardware = machine.hardware()
+        identity = machine.identity()
+        built = source_hash(self.compiler, identity)
+        self.fingerprint = f"kernel-{built}/{identity}x{self.hardware.cores}/{CLOCK}"
+        self._cache, self._identity = cache, identity
+
+    def compile(self, problem: AttentionProblem, plan: TilingPlan) -> CpuKernel:
+        """One build serves every plan; the plan's core split must have its work. Raises PlanRejected, CompileFailed."""
+        check(problem, plan)
+        check_work(problem, plan)
+        return CpuKernel(self._library, problem, plan, self._least_us(problem))
+
+    def race(self, problem: AttentionProblem, plans: Sequence[TilingPlan]) -> Mapping[str, Timing]:
+        """As ``Racing.race``. Raises PlanRejected, CompileFailed, RunFailed, ImplausibleTime."""
+        kernels = {plan.key: self.compile(problem, plan) for plan in plans}
+        watches = {key: Stopwatch(kernel.launch()) for key, kernel in kernels.items()}
+        for watch in watches.values():
+            watch.seconds()
+        ended = measure.race(watches, plans[0].key, Random(0), FINAL)
+        first = sorted(watches, key=lambda key: key != ended.winner)
+        return {key: watches[key].timing(kernels[key].least_us) for key in first}
+
+    @cached_property
+    def _library(self) -> Library:
+        return Library(build(self.compiler, self._identity, self._cache))
+
+    def _least_us(self, problem: AttentionProblem) -> float:
+        """What no launch can be faster than: the products at the peak rate; of a causal mask half of them."""
+        flops = FLOPS_PER_SCORE * problem.scores * problem.head_dim
+        if problem.attn_mask == "causal":
+            flops = FLOPS_PER_SCORE * problem.heads_total * problem.head_dim * _causal_scores(problem)
+        peak = self.hardware.cores * self.hardware.clock_mhz * MOST_FLOPS_PER_CYCLE
+        return flops / peak if peak else 0.0
+
+
+@dataclass(frozen=True)
+class CpuKernel:
+    """The kernel for one problem and plan. least_us: no launch is faster."""
+
+    library: Library
+    problem: AttentionProblem
+    plan: TilingPlan
+    least_us: float = 0.0
+
+    def run(self, inputs: Arrays) -> Arrays:
+        """As ``Compiled.run``; computed in fp32, the output rounded to float16 at the end. Raises RunFailed."""
+        check_inputs(self.problem, inputs)
+        launch = Launch(self.library, self.problem, self.plan, inputs)
+        launch()
+        return {"o": launch.o.astype(np.float16), "lse": launch.lse}
+
+    def launch(self) -> Launch:
+        """A launch on normal numbers, always the same, and an empty mask."""
+        random = np.random.default_rng(0)
+        inputs = {
+            name: np.zeros(shape, np.float32) if name == "attn_mask" else random.standard_normal(shape, np.float32)
+            for name, shape in input_shapes(self.problem).items()
+        }
+        return Launch(self.library, self.problem, self.plan, inputs)
+
+    def time(self, budget: TimingBudget) -> Timing:
+        """The median of ``budget.repeats`` launches after warming up. Raises RunFailed, ImplausibleTime."""
+        watch = Stopwatch(self.launch())
+        measure.warm_up(watch, most=measure.affordable(WARM_UP_RUNS, 2e6 * watch.seconds(), budget.seconds))
+        repeats = measure.affordable(budget.repeats, 2e6 * watch.seconds(), budget.seconds)
+        watch.found.clear()
+        for _ in range(repeats):
+            watch()
+        return watch.timing(self.least_us)
+
+
+class Stopwatch:
+    """Launches and keeps both times of each."""
+
+    def __init__(self, launch: Launch) -> None:
+        self.found: list[Duration] = []
+        self._launch = launch
+
+    def __call__(self) -> float:
+        """Launches once: microseconds of the deciding clock."""
+        self.found.append(self._launch())
+        return self.found[-1].cpu_us
+
+    def seconds(self) -> float:
+        """Of the wall clock: the quickest launch so far, or one made for it."""
+        if not self.found:
+            self()
+        return min(run.wall_us for run in self.found) / 1e6
+
+    def timing(self, least_us: float) -> Timing:
+        """The median launch. Raises ImplausibleTime."""
+        cpu_us, wall_us = (tuple(column) for column in zip(*self.found))
+        measure.check_plausible(cpu_us, least_us)
+        middle, quartiles = statistics.median(cpu_us), measure.spread(cpu_us)
+        return Timing(middle, MEASURED, CLOCK, samples=cpu_us, spread_us=quartiles, wall_us=wall_us)
+
+
+def _causal_scores(problem: AttentionProblem) -> int:
+    """Scores of one head that a causal mask leaves: min(row + 1, N) of each row."""
+    below = min(problem.Nq, problem.N)
+    return below * (below + 1) // 2 + (problem.Nq - below) * problem.N

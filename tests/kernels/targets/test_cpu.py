@@ -1,0 +1,116 @@
+"""The CPU target: names, fingerprint, what compiling, running, timing and racing give."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from autotune.errors import CompileFailed, ImplausibleTime, PlanRejected, RunFailed, TargetUnavailable
+from autotune.kernels.native import build as building
+from autotune.kernels.targets.base import Racing, TimingBudget
+from autotune.kernels.targets.cpu import CLOCK, CpuKernel, CpuTarget
+from autotune.outcome import MEASURED
+from autotune.plan import TilingPlan
+from autotune.problem import ATTN_MASKS, AttentionProblem
+from autotune.strategies.core_split import complete
+from autotune.verify import Verifier
+
+PROBLEM = AttentionProblem.of((1, 2, 130, 150, 40))
+
+
+def compiled(cpu: CpuTarget, problem: AttentionProblem = PROBLEM, plan: TilingPlan | None = None) -> CpuKernel:
+    return cpu.compile(problem, complete(plan or TilingPlan(64, 48), problem, cpu.hardware))
+
+
+def test_its_names(cpu: CpuTarget) -> None:
+    assert cpu.name == "cpu" and cpu.hardware.name.startswith("cpu-")
+    assert cpu.hardware.ub_bytes == cpu.hardware.l1_bytes == 0
+    assert cpu.fingerprint.endswith(f"x{cpu.hardware.cores}/{CLOCK}")
+    assert isinstance(cpu, Racing)
+
+
+def test_another_compiler_or_flag_is_another_fingerprint(cpu: CpuTarget, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(building, "FLAGS", (*building.FLAGS, "-DANOTHER"))
+    assert CpuTarget(Path("unused")).fingerprint != cpu.fingerprint
+
+
+def test_without_a_compiler_it_is_not_available(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(TargetUnavailable, match="no C compiler"):
+        CpuTarget(tmp_path)
+
+
+@pytest.mark.parametrize("attn_mask", ATTN_MASKS)
+def test_it_is_right(cpu: CpuTarget, attn_mask: str) -> None:
+    """The output is rounded to fp16 once: 2**-11 at most, 2**-12 and less over many numbers."""
+    assert Verifier()(cpu, replace(PROBLEM, attn_mask=attn_mask), TilingPlan(64, 48)) < 2**-12
+
+
+@pytest.mark.parametrize(
+    ("problem", "plan", "message"),
+    [
+        (PROBLEM, TilingPlan(64, 48, double_buffer=True), "no double_buffer; it must be false"),
+        (PROBLEM, TilingPlan(64, 48, exp="float16"), "no exp; it must be float32"),
+        (replace(PROBLEM, op="flash_attention_grad"), TilingPlan(64, 48), "op flash_attention_grad"),
+        (PROBLEM, TilingPlan(160, 48), "taller than the padded length"),
+        (replace(PROBLEM, Nq=9000), TilingPlan(8192, 48), "Br is 8192, at most 4096"),
+        (replace(PROBLEM, window=(3, 0)), TilingPlan(64, 48), "windows"),
+    ],
+)
+def test_what_it_cannot_do_is_rejected(
+    cpu: CpuTarget, problem: AttentionProblem, plan: TilingPlan, message: str
+) -> None:
+    with pytest.raises(PlanRejected, match=message):
+        compiled(cpu, problem, plan)
+
+
+def test_work_that_nobody_worked_out_is_rejected(cpu: CpuTarget) -> None:
+    with pytest.raises(PlanRejected, match="work for 0 cores"):
+        cpu.compile(PROBLEM, TilingPlan(64, 48))
+
+
+def test_a_kernel_that_does_not_build_failed(compiler: object, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(building, "FLAGS", ("-no-such-flag",))
+    with pytest.raises(CompileFailed, match="no-such-flag"):
+        compiled(CpuTarget(tmp_path))
+
+
+def test_inputs_of_another_shape_do_not_run(cpu: CpuTarget) -> None:
+    with pytest.raises(RunFailed, match=r"q has shape \(1, 2, 3, 4\)"):
+        compiled(cpu).run({"q": np.zeros((1, 2, 3, 4))})
+
+
+def test_a_time_is_measured_with_both_clocks(cpu: CpuTarget) -> None:
+    timing = compiled(cpu).time(TimingBudget(repeats=5))
+    assert (timing.kind, timing.clock) == (MEASURED, CLOCK)
+    assert len(timing.samples) == len(timing.wall_us) == 5
+    assert timing.time_us == sorted(timing.samples)[2]
+    assert all(cpu_us <= 1.05 * wall_us for cpu_us, wall_us in zip(timing.samples, timing.wall_us))
+
+
+def test_an_impossible_time_is_refused(cpu: CpuTarget) -> None:
+    kernel = replace(compiled(cpu), least_us=1e8)
+    with pytest.raises(ImplausibleTime, match=r"must be from 1e\+08 us"):
+        kernel.time(TimingBudget())
+
+
+def test_no_time_is_below_the_peak_rate(cpu: CpuTarget) -> None:
+    """1024 x 1024 scores of one head: 4 * 64 flops each; all keys, or those up to the diagonal."""
+    problem = AttentionProblem.of((1, 1, 1024, 1024, 64))
+    per_us = cpu.hardware.cores * cpu.hardware.clock_mhz * 128
+    flops = 4 * 64 * 1024 * 1024
+    assert compiled(cpu, problem).least_us == pytest.approx(flops / per_us)
+    causal = compiled(cpu, replace(problem, attn_mask="causal")).least_us
+    assert causal == pytest.approx(flops / per_us * 1025 / 2048)
+
+
+def test_a_race_names_the_winner_first(cpu: CpuTarget) -> None:
+    """Blocks of 16 x 16 pack all keys for every 16 rows: several times slower than 128 x 128."""
+    problem = AttentionProblem.of((1, 2, 256, 256, 64))
+    plans = [complete(TilingPlan(*blocks), problem, cpu.hardware) for blocks in ((16, 16), (128, 128))]
+    times = cpu.race(problem, plans)
+    assert list(times) == [plans[1].key, plans[0].key]
+    assert all(timing.samples and timing.kind == MEASURED for timing in times.values())
