@@ -40,6 +40,7 @@ log = logging.getLogger(__name__)
 
 Value = TypeVar("Value")
 
+WANTED_AT_ONCE = 50
 WANTED_LIMIT = 10_000
 """Most problems that misses may add: anybody who can ask can miss, and the file must not grow without bound."""
 
@@ -218,10 +219,13 @@ class Store:
         self.want_all([Wanted(problem, device, 1, at)])
 
     def want_all(self, misses: Iterable[Wanted]) -> None:
-        """The same for several, in one transaction."""
-        with writing(self._engine) as connection:
-            for miss in misses:
-                _want(connection, miss)
+        """The same for several; a few in each transaction, so that no publisher waits for long."""
+        waiting = list(misses)
+        for start in range(0, len(waiting), WANTED_AT_ONCE):
+            with writing(self._engine) as connection:
+                room = WANTED_LIMIT - _count(connection, wanted)
+                for miss in waiting[start : start + WANTED_AT_ONCE]:
+                    room -= _want(connection, miss, room)
 
     def wanted(self, limit: int = 100) -> list[Wanted]:
         """What was asked for and still has no best plan of its own, the most asked first."""
@@ -287,15 +291,18 @@ def _wanted(row: RowMapping) -> Wanted:
     return Wanted(to_problem(row["key"], row["body"]), row["device"], row["count"], row["last_at"])
 
 
-def _want(connection: Connection, miss: Wanted) -> None:
+def _want(connection: Connection, miss: Wanted, room: int) -> bool:
+    """Counts a miss; True where that took one of the ``room`` rows that are left."""
     known = _of_problem(select(wanted.c.id), wanted, miss.problem).where(wanted.c.device == miss.device)
-    if connection.scalar(known) is None and _count(connection, wanted) >= WANTED_LIMIT:
-        return
+    new = connection.scalar(known) is None
+    if new and room <= 0:
+        return False
     row = {"device": miss.device, "count": miss.count, "last_at": miss.last_at}
     row["problem_id"] = _problem_id(connection, miss.problem)
     again = {"count": wanted.c.count + miss.count, "last_at": miss.last_at}
     columns = [wanted.c.problem_id, wanted.c.device]
     connection.execute(insert(wanted).values(row).on_conflict_do_update(index_elements=columns, set_=again))
+    return new
 
 
 def _same_kind(found: str, target: str | None) -> bool:
