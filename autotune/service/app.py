@@ -154,6 +154,7 @@ def _health(store: Store, metrics: Metrics) -> APIRouter:
     async def livez() -> LiveBody:
         return LiveBody(status="ok")
 
+    @router.get("/healthz", summary="The same as /readyz", responses=errors(503))
     @router.get(
         "/readyz", summary="Whether the database can be read and is at this version's schema", responses=errors(503)
     )

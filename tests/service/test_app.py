@@ -199,6 +199,7 @@ class TestMisses:
 class TestHealth:
     def test_a_readable_database(self, ask: Callable[..., Any]) -> None:
         reply = ask("/readyz")
+        assert ask("/healthz").body == reply.body
         assert reply.status == 200
         assert ReadyBody.model_validate_json(reply.body).status == "ok"
 
@@ -216,7 +217,7 @@ class TestDescription:
         assert set(paths["/readyz"]["get"]["responses"]) == {"200", "503"}
         assert set(paths) == {
             "/best", "/best/batch", "/devices", "/strategies", "/plans", "/plans/{plan}/history", "/wanted",
-            "/export", "/import", "/pins/{plan}", "/livez", "/readyz", "/metrics",
+            "/export", "/import", "/pins/{plan}", "/livez", "/readyz", "/healthz", "/metrics",
         }  # fmt: skip
         for path, operation in ((path, found) for path, methods in paths.items() for found in methods.values()):
             for status, response in operation["responses"].items():
