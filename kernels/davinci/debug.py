@@ -16,10 +16,7 @@ from autotune.kernels.davinci.memory import NUMPY, Buffer, poison
 from autotune.kernels.davinci.operands import getter
 from autotune.kernels.davinci.printing import shower
 from autotune.kernels.davinci.program import Print, Program
-from autotune.kernels.davinci.strictness import Checker
 from autotune.kernels.davinci.tensor import Scalar, Tensor, round_to
-from autotune.kernels.davinci.trace import Tracer
-from autotune.kernels.davinci.watch import WatchedLinker, Watcher
 
 if TYPE_CHECKING:
     from autotune.kernels.davinci.language import Tik
@@ -83,17 +80,27 @@ class Debugger:
 
 
 def _run(program: Program, scalars: dict[int, Any], chosen: options.Options) -> None:
+    order = None
+    if chosen.core_seed is not None:
+        order = np.random.default_rng(chosen.core_seed).permutation(program.block_num).tolist()
+    linker = _watched(program, chosen) if chosen.trace or chosen.strict else None
+    interpreter.run(program, scalars, order, linker)
+
+
+def _watched(program: Program, chosen: options.Options) -> interpreter.Linker:
+    """What runs a kernel under the eyes of the trace and of strict mode."""
+    # Imported only here: most runs are not watched, and a script should not wait for what it does not use.
+    from autotune.kernels.davinci.strictness import Checker
+    from autotune.kernels.davinci.trace import Tracer
+    from autotune.kernels.davinci.watch import WatchedLinker, Watcher
+
     watchers: list[Watcher] = []
     if chosen.trace:
         watchers.append(Tracer(chosen.trace, program.scalar_names))
     if chosen.strict:
         check_lifetimes(program.body)
         watchers.append(Checker(program.block_num))
-    linker = WatchedLinker(program.soc.saturates, watchers, chosen.strict) if watchers else None
-    order = None
-    if chosen.core_seed is not None:
-        order = np.random.default_rng(chosen.core_seed).permutation(program.block_num).tolist()
-    interpreter.run(program, scalars, order, linker)
+    return WatchedLinker(program.soc.saturates, watchers, chosen.strict)
 
 
 def _check_names(program: Program, feed_dict: Mapping[str, Any]) -> dict[int, Any]:

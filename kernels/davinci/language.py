@@ -8,7 +8,6 @@ from autotune.kernels.davinci import options
 from autotune.kernels.davinci import soc as chips
 from autotune.kernels.davinci.arguments import check_arguments
 from autotune.kernels.davinci.debug import Debugger
-from autotune.kernels.davinci.description import write_description
 from autotune.kernels.davinci.errors import CapacityError, NotEmulated, RangeError, TikError
 from autotune.kernels.davinci.expr import Value, condition
 from autotune.kernels.davinci.high_level import RESERVED_BYTES, HighLevel
@@ -135,6 +134,8 @@ class Tik(HighLevel):
         check_arguments(program, _listed(flowtable or []))
         self._check_reserve()
         if output_files_path is not None:
+            from autotune.kernels.davinci.description import write_description  # json and pathlib, rarely needed
+
             write_description(program, output_files_path)
         if built := options.current().built:
             built(program)
