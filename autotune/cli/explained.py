@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from autotune.cli import text
+from autotune import text
 from autotune.explain import Explained, Stability, line, source
 from autotune.kernels.davinci.calibration import Calibration
 from autotune.kernels.davinci.constants import constants

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from autotune.cli import text
+from autotune import text
 from autotune.report import Begun, Event, Notify, Result, Tried, Warned, time_us
 
 LINE_SECONDS = 5.0

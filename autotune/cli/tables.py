@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from autotune.cli import text
+from autotune import text
 from autotune.kernels.targets.base import Target
 from autotune.report import Report, Result
 from autotune.strategies.registry import StrategyInfo

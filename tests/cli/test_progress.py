@@ -5,7 +5,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from autotune.cli import text
+from autotune import text
 from autotune.cli.progress import LINE_SECONDS, Lines, shown
 from autotune.outcome import EMULATED, Failed, Outcome, Rejected, Timed, Timing, Trial
 from autotune.plan import CoreSplit, TilingPlan

@@ -1,4 +1,4 @@
-"""Values of the vocabulary in words, the same in progress lines, tables and answers."""
+"""Values of the vocabulary in words, the same in progress lines, tables, answers and pages."""
 
 from __future__ import annotations
 
