@@ -2,7 +2,7 @@
 
 python benchmarks/trial.py [--quick] [--json]      exit code 1 where a bar is missed
 
-Our forward kernel on the emulated Ascend 910A. CPU time of this process, after import; the median of 20 rounds (5 with
+Our kernels on the emulated Ascend 910A. CPU time of this process, after import; the median of 20 rounds (5 with
 --quick), the cases in turn.
 """
 
@@ -29,10 +29,12 @@ from autotune.strategies import core_split
 
 PLAN = TilingPlan(128, 128, CoreSplit("even"))
 CASES = {
-    "forward_1x32x4096x4096x64_milliseconds": ((1, 32, 4096, 4096, 64), 20.0),
-    "forward_2x16x16384x16384x128_milliseconds": ((2, 16, 16384, 16384, 128), 60.0),
+    "forward_1x32x4096x4096x64_milliseconds": ("flash_attention", (1, 32, 4096, 4096, 64), 20.0),
+    "backward_1x32x4096x4096x64_milliseconds": ("flash_attention_grad", (1, 32, 4096, 4096, 64), 20.0),
+    "forward_2x16x16384x16384x128_milliseconds": ("flash_attention", (2, 16, 16384, 16384, 128), 60.0),
+    "backward_2x16x16384x16384x128_milliseconds": ("flash_attention_grad", (2, 16, 16384, 16384, 128), 60.0),
 }
-"""Name to shape and the most milliseconds that its trial may take, with Br = Bc = 128."""
+"""Name to operation, shape and the most milliseconds that its trial may take, with Br = Bc = 128."""
 
 
 def main() -> int:
@@ -49,10 +51,10 @@ def main() -> int:
 def measure(rounds: int) -> dict[str, Any]:
     """Medians over the rounds, after one round that is not counted."""
     target = EmulatedTarget("Ascend910A")
-    problems = {name: AttentionProblem.of(shape) for name, (shape, _) in CASES.items()}
+    problems = {name: AttentionProblem.of(shape, op=op) for name, (op, shape, _) in CASES.items()}
     taken = [{name: trial(target, problem) for name, problem in problems.items()} for _ in range(rounds + 1)][1:]
     bars, figures = {}, {}
-    for name, (_, bar) in CASES.items():
+    for name, (_, _, bar) in CASES.items():
         record, clock = (statistics.median(one[name][part] for one in taken) for part in (0, 1))
         total = statistics.median(sum(one[name][:2]) for one in taken)
         bars[name] = {"value": total, "bar": bar, "ok": total <= bar}

@@ -125,19 +125,16 @@ class Core:
         return tuple(pipes), written, read, keys & self.vector_written, keys & self.vector_read
 
     def _waited_for(self, keys: frozenset[Key]) -> tuple[frozenset[Any], frozenset[Any]]:
-        """Last writes and reads of these keys that somebody may still wait for; all others in the past are dropped."""
+        """Last writes and reads of these keys that somebody may still wait for."""
         now, horizon = self.now, self.now - self.sync
-        written, read = [], []
-        for key, (end, pipe) in list(self.written.items()):
-            if end <= horizon:
-                del self.written[key]
-            elif key in keys:
-                written.append((key, end - now, pipe))
-        for key, ends in list(self.read.items()):
-            if max(ends.values()) <= horizon:
-                del self.read[key]
-            elif key in keys:
-                read += [(key, pipe, end - now) for pipe, end in ends.items() if end > horizon]
+        written = [(key, end - now, pipe) for key, (end, pipe) in self.written.items() if end > horizon and key in keys]
+        read = [
+            (key, pipe, end - now)
+            for key, ends in self.read.items()
+            if key in keys
+            for pipe, end in ends.items()
+            if end > horizon
+        ]
         return frozenset(written), frozenset(read)
 
     def thaw(self, frozen: tuple[Any, ...], footprint: Footprint, drained: bool) -> None:

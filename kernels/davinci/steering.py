@@ -108,7 +108,7 @@ class Course:
 
     def steering(self, block: Block) -> Steering:
         """What decides the course of a block: of every number that does, the parts that the block does not change."""
-        facts = self._facts.get(id(block)) or self._of(block)
+        facts = self._of(block)
         assigned, memory = facts.assigned, False
         outcomes: dict[Any, Outcome] = {ATOMIC_REGISTER: lambda core, r: r[ATOMIC_REGISTER]}
         looked_at = {ATOMIC_REGISTER}
@@ -138,7 +138,23 @@ class Course:
             frozenset(looked_at),
         )
 
+    def looks_at_memory(self, block: Block) -> bool:
+        """Whether whole numbers that lie in buffers steer a block."""
+        facts = self._of(block)
+        loads = (assignment for assignment in facts.assignments if assignment.buffer is not None)
+        return facts.stores or any(assignment.slot in self._relevant for assignment in loads)
+
+    def decisions(self, statement: Statement) -> list[Expr]:
+        """Symbolic numbers that decide how much a statement other than a loop or a branch does."""
+        return [decision.value for decision in self._gathered([statement]).decisions.values()]
+
     def _of(self, block: Block) -> Facts:
+        known = self._facts.get(id(block))
+        if known is None:
+            known = self._facts[id(block)] = self._gathered(block)
+        return known
+
+    def _gathered(self, block: Block) -> Facts:
         facts = Facts()
         for statement in block:
             if isinstance(statement, Instruction):
@@ -154,7 +170,6 @@ class Course:
                 for condition, arm in statement.arms:
                     self._decide(facts, condition)
                     facts.add(self._of(arm))
-        self._facts[id(block)] = facts
         return facts
 
     def _instruction(self, facts: Facts, statement: Instruction) -> None:

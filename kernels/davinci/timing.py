@@ -11,7 +11,7 @@ full run exactly.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from autotune.kernels.davinci.addresses import Addresses
 from autotune.kernels.davinci.clocks import BY_SCALAR, MTE1, PIPES, Core, V
 from autotune.kernels.davinci.conditions import USUAL, Conditions
 from autotune.kernels.davinci.costs import DEFAULT, Profile
+from autotune.kernels.davinci.courses import Courses
 from autotune.kernels.davinci.expr import Registers, evaluator
 from autotune.kernels.davinci.fusion import ElementCopies, fused
 from autotune.kernels.davinci.memory import GM
@@ -107,19 +108,28 @@ class Walk:
     def cores(self, indices: Iterable[int] | None = None) -> list[Core]:
         """The clocks of every core, or of some, after the whole kernel.
 
-        What stands before the loop over cores is walked once.
+        What stands before the loop over cores is walked once, and so are cores with the same course: they share their
+        clocks.
         """
         body = self.program.body
         split = next((i for i, s in enumerate(body) if isinstance(s, Loop) and s.block_num > 1), len(body))
         first, registers = self.new_core(), [0] * self.program.registers
         returned = self.block(body[:split])(first, registers)
         rest = self.block(body[split:])
-        cores = []
+        courses = Courses(self.course, body[split:]) if self.remember else None
+        cores: list[Core] = []
+        walked: dict[Hashable, Core] = {}
         for index in range(self.program.block_num) if indices is None else indices:
-            core, own = first.copy(), list(registers)
+            own = list(registers)
             own[CORE_REGISTER] = index
-            if not returned:
-                rest(core, own)
+            course = courses.of(own) if courses is not None and not returned else None
+            core = walked.get(course)
+            if core is None:
+                core = first.copy()
+                if not returned:
+                    rest(core, own)
+                if course is not None:
+                    walked[course] = core
             cores.append(core)
         return cores
 
@@ -202,18 +212,29 @@ class Walk:
             index, end, signal, steers = start(r), stop(r), None, None
             while index < end:
                 r[slot] = index
-                if varies or steers is None:
+                if steers is None:
                     steers = steering.now(core, r)
-                before = turn.at
+                before, steered = turn.at, steers
                 known = turn.turn(core, r, steers)
                 index += 1
                 if known.signal in ("break", "return"):
                     signal = known.signal
                     break
-                if not varies and known.after == before and index < end:
-                    turn.repeat(known, end - index)
-                    r[slot] = end - 1
-                    break
+                if known.after == before:
+                    first = index
+                    while index < end:
+                        if varies:
+                            r[slot] = index
+                            steers = steering.now(core, r)
+                            if steers != steered:
+                                break
+                            index += 1
+                        else:
+                            index = end
+                    turn.repeat(known, index - first)
+                    r[slot] = index - 1
+                elif varies:
+                    steers = None
             turn.settle(core)
             return signal if signal == "return" else None
 

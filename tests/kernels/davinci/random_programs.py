@@ -22,13 +22,14 @@ def built(tik: Tik, *tensors: Any) -> Program:
 
 
 def random_program(seed: int) -> Program:
-    """One program for 1, 3 or 5 cores, whose numbers of turns come from a table that it stores itself."""
-    return _Drawn(random.Random(seed)).program()
+    """One program for 1, 3 or 5 cores, whose numbers of turns come from a table that it stores itself; from a ladder of
+    conditions on the core's number where the seed is odd."""
+    return _Drawn(random.Random(seed), ladder=seed % 2 == 1).program()
 
 
 class _Drawn:
-    def __init__(self, draw: random.Random) -> None:
-        self.draw, self.tik = draw, Tik()
+    def __init__(self, draw: random.Random, ladder: bool) -> None:
+        self.draw, self.tik, self.ladder = draw, Tik(), ladder
         self.gm = self.tik.Tensor("float16", (4096,), GM, "gm")
         self.operand: Any = self.tik.Tensor("float16", (4096,), L1, "operand")
         self.product: Any = self.tik.Tensor("float32", (4096,), L0C, "product")
@@ -36,8 +37,9 @@ class _Drawn:
 
     def program(self) -> Program:
         cores = self.draw.choice((1, 3, 5))
-        for i in range(8):
-            self.table[i] = self.draw.randint(1, 4)
+        if not self.ladder:
+            for i in range(8):
+                self.table[i] = self.draw.randint(1, 4)
         if cores > 1:
             with self.tik.for_range(0, cores, block_num=cores) as core:
                 self.core(core)
@@ -48,12 +50,21 @@ class _Drawn:
     def core(self, core: Any) -> None:
         tik = self.tik
         turns = tik.Scalar("int32")
-        turns.set_as(self.table[core])
+        if self.ladder:
+            self.climb(core, turns)
+        else:
+            turns.set_as(self.table[core])
         tensors = [vector(tik, f"t{i}") for i in range(4)]
         with tik.for_range(0, turns) as outer:
             tik.data_move(tensors[2], self.gm, 0, 1, 64, 0, 0)
             self.block(tensors, 1, outer)
             tik.data_move(self.gm, tensors[2], 0, 1, 64, 0, 0)
+
+    def climb(self, core: Any, turns: Any) -> None:
+        turns.set_as(self.draw.randint(1, 4))
+        for number in range(4):
+            with self.tik.if_scope(core == number):
+                turns.set_as(self.draw.randint(1, 3))
 
     def block(self, tensors: list[Any], depth: int, index: Any) -> None:
         for _ in range(self.draw.randint(1, 5)):

@@ -10,7 +10,7 @@ from autotune.kernels.davinci import soc
 from autotune.kernels.davinci.costs import DEFAULT, Profile
 from autotune.kernels.davinci.language import Tik
 from autotune.kernels.davinci.memory import GM, L1, UB
-from autotune.kernels.davinci.timing import estimate
+from autotune.kernels.davinci.timing import Walk, estimate
 from tests.kernels.davinci.random_programs import built, random_program, vector
 
 ISSUE, START, SYNC, READ, WRITE, OPERATION = 2, 25, 15, 30, 2, 1
@@ -159,3 +159,41 @@ def test_an_estimate_takes_every_number_from_its_profile() -> None:
 def test_remembered_turns_equal_walking_every_turn(seed: int) -> None:
     program = random_program(seed)
     assert estimate(program) == estimate(program, remember=False)
+
+
+@pytest.mark.parametrize(
+    ("turns", "distinct"),
+    [((3, 3, 3, 3), 1), ((3, 1, 3, 2), 3), ((0, 1, 0, 1), 2)],
+)
+def test_cores_that_do_the_same_work_are_walked_once(turns: tuple[int, ...], distinct: int) -> None:
+    tik = Tik()
+    with tik.for_range(0, 4, block_num=4) as core:
+        first, end = tik.Scalar("int32", init_value=0), tik.Scalar("int32", init_value=0)
+        for number, own in enumerate(turns):
+            with tik.if_scope(core == number):
+                first.set_as(10 * number)
+                end.set_as(10 * number + own)
+        a = vector(tik)
+        with tik.for_range(first, end) as position:
+            with tik.if_scope(position + 1 < end):
+                tik.vec_dup(128, a, 1.0, 2, 8)
+            tik.vec_dup(128, a, 1.0, 8, 8)
+    program = built(tik)
+    cores = Walk(program, True, DEFAULT).cores()
+    assert len({id(core) for core in cores}) == distinct
+    assert estimate(program) == estimate(program, remember=False)
+
+
+def test_cores_steered_by_stored_numbers_are_told_apart() -> None:
+    tik = Tik()
+    table = tik.Tensor("int32", (8,), UB, "table")
+    for number in range(4):
+        table[number] = number + 1
+    with tik.for_range(0, 4, block_num=4) as core:
+        end, a = tik.Scalar("int32"), vector(tik)
+        end.set_as(table[core])
+        with tik.for_range(0, end):
+            tik.vec_dup(128, a, 1.0, 8, 8)
+    found = estimate(built(tik)).core_cycles
+    assert sorted(set(found)) == list(found)
+    assert len(found) == 4
