@@ -28,12 +28,16 @@ GRADIENT_TOLERANCE = 4e-3
 """Relative L2 distance of a whole gradient."""
 LEAST_GRADIENT = 0.05
 """Share of the output's gradient, over sqrt(head_dim), that a gradient counts as at least."""
+LEAST_OUTPUT = 0.5
+"""Length that an output counts as at least, over that of as many means of N unit normal numbers: few may cancel."""
 LSE_TOLERANCE = 2e-2
 """Absolute distance of a row's log-sum-exp: 2.5 steps of fp16 from 8 to 16, where a kernel may round it to fp16."""
 HEADS = 2
 """Heads (over the batch) of the small problem: enough to see one head's data reach another."""
 MASKED = 0.3
 """Share of keys that a full or shared mask hides; every row sees its first key, so that no row sums nothing."""
+KEEP = 0.8
+"""Share of the probabilities that dropout keeps, and each row's first beside them."""
 
 Array = NDArray[Any]
 
@@ -90,16 +94,17 @@ def reduced_plan(plan: TilingPlan, small: AttentionProblem, hardware: Hardware) 
 
 def _judge(target: Target, problem: AttentionProblem, plan: TilingPlan) -> float | WrongAnswer:
     kernel, inputs = target.compile(problem, plan), _inputs(problem)
-    q, k, v, attn_mask = inputs["q"], inputs["k"], inputs["v"], inputs.get("attn_mask")
-    o, lse = reference.forward(q, k, v, problem, attn_mask)
+    q, k, v = inputs["q"], inputs["k"], inputs["v"]
+    extras: dict[str, Any] = {name: array for name, array in inputs.items() if name not in ("q", "k", "v")}
+    o, lse = reference.forward(q, k, v, problem, **extras)
     try:
         if problem.op == "flash_attention_grad":
             do = _do(problem)
             known: dict[str, Array] = {"o": o.astype(np.float16), "lse": lse.astype(np.float32), "do": do}
-            exact = dict(zip(("dq", "dk", "dv"), reference.gradients(q, k, v, do, problem, attn_mask)))
+            exact = dict(zip(("dq", "dk", "dv"), reference.gradients(q, k, v, do, problem, **extras)))
             return _compare_gradients(kernel.run({**inputs, **known}), exact, do.astype(np.float64))
         outputs = kernel.run(inputs)
-        return _compare(outputs["o"].astype(np.float64), o, outputs["lse"].astype(np.float64), lse)
+        return _compare(outputs["o"].astype(np.float64), o, outputs["lse"].astype(np.float64), lse, problem.N)
     except WrongAnswer as error:
         return error
 
@@ -116,6 +121,12 @@ def _inputs(problem: AttentionProblem) -> dict[str, Array]:
         mask = random.random((batch if problem.attn_mask == "full" else 1, nq, n)) < MASKED
         mask[..., 0] = False
         inputs["attn_mask"] = mask.astype(np.float16)
+    if problem.dropout:
+        kept = random.random((batch, heads, nq, n)) < KEEP
+        kept[..., 0] = True
+        inputs["dropout_mask"] = np.where(kept, 1 / KEEP, 0.0).astype(np.float16)
+    if problem.alibi:
+        inputs["alibi"] = random.normal(scale=2.0, size=(batch, heads, 1, n)).astype(np.float16)
     return inputs
 
 
@@ -125,10 +136,11 @@ def _do(problem: AttentionProblem) -> Array:
     return np.random.default_rng(1).standard_normal((batch, heads, nq, head_dim)).astype(np.float16)
 
 
-def _compare(o: Array, exact_o: Array, lse: Array, exact_lse: Array) -> float:
+def _compare(o: Array, exact_o: Array, lse: Array, exact_lse: Array, keys: int) -> float:
     _finite("output", o)
     _finite("log-sum-exp", lse)
-    error = _compare_rows("the output", o, exact_o, OUTPUT_TOLERANCE)
+    least = LEAST_OUTPUT * (o.size / keys) ** 0.5
+    error = _compare_rows("the output", o, exact_o, OUTPUT_TOLERANCE, least)
     lse_distance = np.abs(lse - exact_lse)
     _limit("a log-sum-exp", float(lse_distance.max()), LSE_TOLERANCE, lse_distance)
     return error

@@ -80,7 +80,7 @@ def sweep(
 
     asked = options.ProblemOptions(op, attn_mask, dropout, alibi, window, block_window, high_precision, dtype)
     problems = asked.problems(shape)
-    composition.check_supported(problems)
+    composition.check_supported(problems, options.chosen(DEVICE, device))
     options.check_names(strategy or (), names(), "strategy")
     limit = options.seconds(budget) if budget is not None else None
     tries = None if trials is None and budget is not None else options.chosen(TRIALS, trials)
@@ -241,7 +241,7 @@ def _ask_database(
     from autotune.service.device import find_device
     from autotune.service.ladder import answer
 
-    composition.check_supported([problem])
+    composition.check_supported([problem], device)
     chip, target = find_device(composition.devices(device), device)
     store = Store.open(options.chosen(DB, db), create=False)
     found = answer(problem, chip, store, rungs, target)

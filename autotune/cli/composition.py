@@ -113,9 +113,12 @@ def kernel_check(target: Target) -> Check:
     return check
 
 
-def check_supported(problems: Iterable[AttentionProblem]) -> None:
-    """Raises ProblemError for a problem that no kernel of ours computes yet."""
+def check_supported(problems: Iterable[AttentionProblem], device: str) -> None:
+    """Raises ProblemError for a problem that no kernel of ours computes yet, or not on the device of that name."""
     for problem in problems:
         for asked, what in plans.NOT_DONE:
             if asked(problem):
                 raise ProblemError(f"{problem.key}: no kernel here computes {what} yet")
+        for asked, what in plans.FORWARD_ONLY:
+            if asked(problem) and (device == "cpu" or problem.op != "flash_attention"):
+                raise ProblemError(f"{problem.key}: only the forward kernel for NPUs computes {what} yet")

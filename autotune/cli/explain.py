@@ -81,7 +81,7 @@ def explain(
 
     asked = options.ProblemOptions(op, attn_mask, dropout, alibi, window, block_window, high_precision, dtype)
     problem = asked.problem(shape)
-    composition.check_supported([problem])
+    composition.check_supported([problem], options.chosen(DEVICE, device))
     if plot is not None:
         heatmap.check(plot)
     target = composition.open_target(options.chosen(DEVICE, device), profile)

@@ -100,6 +100,17 @@ class Buffers:
         }
         if geometry.has_mask_tile:
             self.mask = ring(rows * keys, "mask_l1")
+        if geometry.dropout:
+            self.dropout = ring(rows * keys, "dropout_l1")
+            self.dropped = chunks("float16", module.scope_cbuf, "dropped_l1")
+            self.kept, self.kept_turned = (
+                tensor("float16", height * chunk, module.scope_ubuf, f"{name}_ub") for name in ("kept", "kept_turned")
+            )
+            self.total_cube = tensor("float32", height, module.scope_cc, "total_l0c")
+        if geometry.alibi_terms:
+            self.alibi = ring(keys, "alibi_l1")
+            self.alibi_factor = tensor("float16", height, module.scope_cbuf, "alibi_factor_l1")
+            self.alibi_cube = tensor("float16", height, module.scope_cb, "alibi_factor_l0b")
         if geometry.mask_terms:
             self.diagonal_l1 = tensor("float16", geometry.mask_terms, module.scope_cbuf, "diagonal_l1")
             self.diagonal = tensor("float16", geometry.mask_terms, module.scope_cb, "diagonal_l0b")

@@ -30,10 +30,25 @@ def prepare(context: Context) -> None:
         for start, value in ((0, 0.0), (zeros + 1, 1.0)):
             fill(tik, buffers.half.next(), room, buffers.strip, start, zeros, value)
         pattern(tik, buffers.half.next(), buffers.strip[zeros * TILE_ELEMENTS :], 1.0, above_diagonal)
+    if geometry.alibi_terms:
+        _prepare_alibi(context)
     if geometry.mask_terms:
         for index, value in enumerate(context.scale.mask_terms):
             pattern(tik, buffers.half.next(), buffers.diagonal_l1[index * TILE_ELEMENTS :], value, on_diagonal)
         tik.load2dv1(buffers.diagonal, buffers.diagonal_l1, 0, geometry.mask_terms, 1, 0, False)
+
+
+def _prepare_alibi(context: Context) -> None:
+    """Biases are rows of fractals that are 0 otherwise; what multiplies them are rows of another, for every query."""
+    tik, buffers, geometry = context.tik, context.buffers, context.geometry
+    room, staging = geometry.passing_tiles, buffers.half.next()
+    fill(tik, staging, room, buffers.alibi.at(0), 0, geometry.buffers * geometry.keys, 0.0)
+    fill(tik, buffers.half.next(), room, buffers.alibi_factor, 0, geometry.slice, 0.0)
+    for term, value in enumerate(context.scale.alibi_terms):
+        staging = buffers.half.next()
+        apply(tik.vec_dup, geometry.slice * TILE, (staging,), value)
+        tik.data_move(buffers.alibi_factor[term * TILE], staging, 0, geometry.slice, 1, 0, BLOCKS_PER_TILE - 1)
+    tik.load2dv1(buffers.alibi_cube, buffers.alibi_factor, 0, geometry.slice, 1, 0, True)
 
 
 def fill(tik: Any, staging: Any, room: int, target: Any, start: int, tiles: int, value: float) -> None:

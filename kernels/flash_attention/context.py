@@ -16,12 +16,15 @@ MOST_GAP = 65535
 
 @dataclass(frozen=True)
 class Globals:
-    """Tensors in global memory: q, k, v, o and mask in NZ fp16, lse (heads, padded Nq) in fp32."""
+    """Tensors in global memory: q, k, v, o and the masks in NZ fp16, lse (heads, padded Nq) in fp32, alibi in fp16
+    (heads, padded N). None where the problem lacks one."""
 
     q: Any
     k: Any
     v: Any
     mask: Any
+    dropout: Any
+    alibi: Any
     o: Any
     lse: Any
 
@@ -42,8 +45,8 @@ class Context:
 class QuerySlice:
     """Queries of a block that the vector unit takes at a time.
 
-    index: counts the slices of the block; offset: its first tile in the block. head and first (its first tile in the
-    head) may be symbolic; queries counts real ones.
+    index: counts the slices of the block; offset: its first tile in the block, which has ``block_tiles``. head and
+    first (its first tile in the head) may be symbolic; queries counts real ones.
     """
 
     index: int
@@ -52,6 +55,7 @@ class QuerySlice:
     first: Any
     tiles: int
     queries: int
+    block_tiles: int
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,13 @@ class QueryBlock:
         """The block's slices, in order."""
         return [
             QuerySlice(
-                index, offset, self.head, self.first + offset, tiles, min(tiles * TILE, self.queries - offset * TILE)
+                index,
+                offset,
+                self.head,
+                self.first + offset,
+                tiles,
+                min(tiles * TILE, self.queries - offset * TILE),
+                self.tiles,
             )
             for index, (offset, tiles) in enumerate(geometry.slices(self.tiles))
         ]

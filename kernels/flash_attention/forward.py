@@ -36,8 +36,9 @@ def flash_attention(
 ) -> Any:
     """The recorded kernel (a Tik container) for the toolkit's current chip.
 
-    Inputs q, k, v and, with a full or shared mask, attn_mask; outputs o and lse. All are NZ fp16 as ``layout.to_nz``
-    makes them, q unscaled, but for lse, which is (batch * heads, padded Nq) in fp32.
+    Inputs q, k, v and, where the problem has them, attn_mask, dropout_mask and alibi; outputs o and lse. All are NZ
+    fp16 as ``layout.to_nz`` makes them, q unscaled, but for lse, which is (batch * heads, padded Nq) in fp32, and
+    alibi, which is (batch * heads, padded N) in fp16 with zeros for padded keys.
     Raises PlanRejected, and RuntimeError where TIK itself refuses a statement.
     """
     from tbe import tik as module
@@ -54,8 +55,9 @@ def flash_attention(
         )
         prepare(context)
         _share(context, module, core, runs, row_blocks, plan)
-    inputs = [tensor for tensor in (tensors.q, tensors.k, tensors.v, tensors.mask) if tensor is not None]
-    tik.BuildCCE(kernel_name=kernel_name, inputs=inputs, outputs=[tensors.o, tensors.lse])
+    inputs = (tensors.q, tensors.k, tensors.v, tensors.mask, tensors.dropout, tensors.alibi)
+    given = [tensor for tensor in inputs if tensor is not None]
+    tik.BuildCCE(kernel_name=kernel_name, inputs=given, outputs=[tensors.o, tensors.lse])
     return tik
 
 
@@ -78,8 +80,11 @@ def _globals(module: Any, tik: Any, problem: AttentionProblem) -> Globals:
     )
     masks = {"full": batch, "shared": 1}.get(problem.attn_mask)
     mask = fractals("attn_mask", masks, rows=nq, columns=n) if masks else None
+    dropout = fractals("dropout_mask", batch, heads, rows=nq, columns=n) if problem.dropout else None
+    alibi = tik.Tensor("float16", (batch * heads, pad(n)), module.scope_gm, "alibi") if problem.alibi else None
     o = fractals("o", batch, heads, rows=nq, columns=head_dim)
-    return Globals(q, k, v, mask, o, tik.Tensor("float32", (batch * heads, pad(nq)), module.scope_gm, "lse"))
+    lse = tik.Tensor("float32", (batch * heads, pad(nq)), module.scope_gm, "lse")
+    return Globals(q, k, v, mask, dropout, alibi, o, lse)
 
 
 def _share(

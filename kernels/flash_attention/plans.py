@@ -52,7 +52,8 @@ class Geometry:
     dimension / 16. chunk: tiles of keys handed over at a time. ring: chunks of scores that L0C holds. part: tiles of
     the head dimension of Q that L0B holds, all of them where there is room. buffers: K/V buffers in turn. mask: none,
     full, shared or causal. mask_terms: fp16 terms of the mask's value. looped: whether some key block is whole, so that
-    there is a loop over blocks. half: whether scores and the exponential are fp16.
+    there is a loop over blocks. half: whether scores and the exponential are fp16. alibi_terms: fp16 terms of what
+    multiplies the ALiBi biases, 0 without them. dropout: whether probabilities are multiplied by a mask.
     """
 
     rows: int
@@ -67,6 +68,8 @@ class Geometry:
     mask_terms: int
     looped: bool
     half: bool
+    alibi_terms: int = 0
+    dropout: bool = False
 
     @property
     def has_mask_tile(self) -> bool:
@@ -121,13 +124,18 @@ class Geometry:
         scores = self.slice * self.keys + self.largest_tiles + self.fold_tiles
         passing = HALF_TILE * self.passing_tiles * (1 if self.half else 2)
         vectors = sum(vector.bytes(self) for vector in ROW_VECTORS)
+        if self.dropout:  # a chunk of the mask, as it comes and transposed
+            passing += HALF_TILE * 2 * self.slice * self.chunk
         return self.score_tile * scores + passing + SINGLE_TILE * self.rows * (self.depth + 1) + vectors
 
     def l1_bytes(self) -> int:
         """Q of a block twice, P of a slice, the constant ones, strip and diagonal, and K, mask and V of key blocks."""
         kept = 2 * self.rows * self.depth + self.slice * self.keys + self.chunk + self.strip + self.mask_terms
         kept += self.rows if self.half else 0
-        key_tile = 2 * self.depth * self.keys + (self.rows * self.keys if self.has_mask_tile else 0)
+        kept += self.slice * self.keys if self.dropout else 0
+        kept += self.slice if self.alibi_terms else 0
+        key_tile = 2 * self.depth * self.keys + self.rows * self.keys * (self.has_mask_tile + self.dropout)
+        key_tile += self.keys if self.alibi_terms else 0
         return HALF_TILE * (kept + self.buffers * key_tile)
 
     def l0a_bytes(self) -> int:
@@ -136,12 +144,12 @@ class Geometry:
 
     def l0b_bytes(self) -> int:
         """Two operands P^T of the output's product, each a chunk, Q^T, -base, and the mask's value on diagonals."""
-        held = 2 * self.chunk + self.part + int(self.half)
+        held = 2 * self.chunk + self.part + int(self.half) + int(self.alibi_terms > 0)
         return HALF_TILE * (self.slice * held + self.mask_terms)
 
     def l0c_bytes(self) -> int:
-        """A ring of chunks of scores, and the output of a slice, fp32."""
-        return SINGLE_TILE * self.slice * (self.ring * self.chunk + self.depth + 1)
+        """A ring of chunks of scores, the output of a slice and, with dropout, its row sums apart, fp32."""
+        return SINGLE_TILE * self.slice * (self.ring * self.chunk + self.depth + 1 + int(self.dropout))
 
 
 @dataclass(frozen=True)
@@ -188,13 +196,20 @@ BUDGETS = (
 
 NOT_DONE = (
     (lambda problem: problem.dtype != "float16", "data types other than float16"),
-    (lambda problem: problem.dropout, "dropout"),
-    (lambda problem: problem.alibi, "alibi"),
     (lambda problem: problem.window is not None, "windows"),
     (lambda problem: problem.block_window is not None, "block windows"),
     (lambda problem: problem.high_precision, "high_precision"),
 )
-"""What a problem may ask for that the kernels here do not compute."""
+"""What a problem may ask for that no kernel here computes."""
+
+FORWARD_ONLY = (
+    (lambda problem: problem.dropout, "dropout"),
+    (lambda problem: problem.alibi, "alibi"),
+)
+"""What the forward kernel for NPUs computes, and no other kernel here."""
+
+NOT_DONE_BY_OP = {"flash_attention": NOT_DONE, "flash_attention_grad": (*NOT_DONE, *FORWARD_ONLY)}
+"""What the kernel of an op does not compute on an NPU."""
 
 
 @dataclass(frozen=True)
@@ -202,24 +217,30 @@ class Scale:
     """1 / sqrt(head_dim) = exact * rest. ``exact`` is a power of two, so Q times it loses nothing in fp16.
 
     ``rest``, over 0.5 and at most 1, multiplies fp32 scores inside the softmax. mask_terms: fp16 numbers whose sum,
-    times ``rest``, is the mask's value: they are added to scores that still lack ``rest``.
+    times ``rest``, is the mask's value: they are added to scores that still lack ``rest``. alibi_terms: likewise for 1.
     """
 
     exact: float
     rest: float
     mask_terms: tuple[float, ...]
+    alibi_terms: tuple[float, ...]
 
     @classmethod
     def of(cls, head_dim: int, half: bool = False) -> Scale:
         """The scale of a head dimension; for fp16 scores all of it goes into Q, which then is rounded once more."""
         if half:
-            return cls(1 / math.sqrt(head_dim), 1.0, (MASK_VALUE,))
+            return cls(1 / math.sqrt(head_dim), 1.0, (MASK_VALUE,), (1.0,))
         mantissa, exponent = math.frexp(1 / math.sqrt(head_dim))
         exact = 2.0**exponent if mantissa > 0.5 else 2.0 ** (exponent - 1)
         rest = 1 / math.sqrt(head_dim) / exact
-        high = float(np.float16(MASK_VALUE / rest))
-        low = float(np.float16(MASK_VALUE / rest - high))
-        return cls(exact, rest, (high, low) if low else (high,))
+        return cls(exact, rest, _half_terms(MASK_VALUE / rest), _half_terms(1 / rest))
+
+
+def _half_terms(value: float) -> tuple[float, ...]:
+    """fp16 numbers, one or two, whose sum is a value to 22 bits."""
+    high = float(np.float16(value))
+    low = float(np.float16(value - high))
+    return (high, low) if low else (high,)
 
 
 def check(problem: AttentionProblem, plan: TilingPlan, hardware: Hardware) -> Geometry:
@@ -237,7 +258,7 @@ def check(problem: AttentionProblem, plan: TilingPlan, hardware: Hardware) -> Ge
 
 def check_problem(problem: AttentionProblem, plan: TilingPlan, hardware: Hardware) -> None:
     """Raises PlanRejected for what neither kernel, forward or backward, computes on a chip."""
-    for asked, what in NOT_DONE:
+    for asked, what in NOT_DONE_BY_OP[problem.op]:
         if asked(problem):
             raise PlanRejected(f"the kernel of op {problem.op} does not compute {what}")
     if hardware.name in WITHOUT_SINGLE_EXP:
@@ -269,10 +290,11 @@ def _geometry(problem: AttentionProblem, plan: TilingPlan, chunk: int, hardware:
     keys, depth, half = plan.Bc // TILE, pad(problem.head_dim) // TILE, plan.exp == "float16"
     rows = plan.Br // TILE
     height = min(rows, plan.slice_rows // TILE or rows)
-    mask_terms = len(Scale.of(problem.head_dim, half).mask_terms) if problem.attn_mask != "none" else 0
-    room = (hardware.l0b_bytes // HALF_TILE - mask_terms) // height - 2 * chunk - int(half)
+    scale = Scale.of(problem.head_dim, half)
+    mask_terms = len(scale.mask_terms) if problem.attn_mask != "none" else 0
+    room = (hardware.l0b_bytes // HALF_TILE - mask_terms) // height - 2 * chunk - int(half) - int(problem.alibi)
     parts = ceil_div(depth, max(1, min(depth, room)))
-    ring = (hardware.l0c_bytes // SINGLE_TILE // height - depth - 1) // chunk
+    ring = (hardware.l0c_bytes // SINGLE_TILE // height - depth - 1 - int(problem.dropout)) // chunk
     return Geometry(
         rows=rows,
         slice=height,
@@ -286,6 +308,8 @@ def _geometry(problem: AttentionProblem, plan: TilingPlan, chunk: int, hardware:
         mask_terms=mask_terms,
         looped=plan.Bc <= problem.N,
         half=half,
+        alibi_terms=len(scale.alibi_terms) if problem.alibi else 0,
+        dropout=problem.dropout,
     )
 
 
@@ -294,6 +318,8 @@ def _check_addresses(problem: AttentionProblem) -> None:
     sizes = {name: problem.heads_total * length * pad(problem.head_dim) for name, length in padded.items()}
     if problem.attn_mask in ("full", "shared"):
         sizes["attn_mask"] = problem.batch * pad(problem.Nq) * pad(problem.N)
+    if problem.dropout:
+        sizes["dropout_mask"] = problem.heads_total * pad(problem.Nq) * pad(problem.N)
     for name, elements in sizes.items():
         if elements > MOST_ELEMENTS:
             raise PlanRejected(f"{name} has {elements} elements, addresses of this kernel reach {MOST_ELEMENTS}")

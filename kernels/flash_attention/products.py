@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from autotune.kernels.flash_attention.buffers import TILE_ELEMENTS
+from autotune.kernels.flash_attention.buffers import TILE_ELEMENTS, Ring
 from autotune.kernels.flash_attention.context import Context, KeyBlock, QueryBlock, QuerySlice, load
 from autotune.kernels.flash_attention.plans import Chunk
 from autotune.kernels.flash_attention.vectors import apply
@@ -45,13 +45,20 @@ def scale_queries(context: Context, block: QueryBlock) -> None:
 
 
 def load_keys(context: Context, head: Any, keys: KeyBlock) -> None:
-    """A block of K to L1."""
+    """A block of K to L1, and its ALiBi biases as the first rows of a fractal for each tile of keys."""
     _load_tile(context, context.buffers.k.at(keys.number)[0], context.globals.k, head, keys)
+    if context.geometry.alibi_terms:
+        source = context.globals.alibi[head * pad(context.problem.N) + keys.first * TILE]
+        for term in range(context.geometry.alibi_terms):
+            target = context.buffers.alibi.at(keys.number)[term * TILE]
+            context.tik.data_move(target, source, 0, keys.tiles, 1, 0, FRACTAL_BLOCKS - 1)
 
 
 def load_values(context: Context, block: QueryBlock, keys: KeyBlock) -> None:
-    """A block of V to L1."""
+    """A block of V to L1, and of the dropout mask, where there is one, as [keys / 16][queries][16]."""
     _load_tile(context, context.buffers.v.at(keys.number)[0], context.globals.v, block.head, keys)
+    if context.geometry.dropout:
+        _load_mask(context, context.buffers.dropout, context.globals.dropout, block.head, block, keys)
 
 
 def _load_tile(context: Context, target: Any, source: Any, head: Any, keys: KeyBlock) -> None:
@@ -62,14 +69,17 @@ def _load_tile(context: Context, target: Any, source: Any, head: Any, keys: KeyB
 
 
 def load_mask(context: Context, block: QueryBlock, keys: KeyBlock) -> None:
-    """A block of the mask, where there is one, to L1 as [keys / 16][queries][16]."""
-    if not context.geometry.has_mask_tile:
-        return
+    """A block of the attention mask, where there is one, to L1 as [keys / 16][queries][16]."""
     problem = context.problem
-    target, length = context.buffers.mask.at(keys.number)[0], pad(problem.Nq)
-    batch = block.head // problem.heads if problem.attn_mask == "full" else 0
-    start = (batch * (pad(problem.N) // TILE) + keys.first) * length + block.first * TILE
-    load(context.tik, target, context.globals.mask, start, keys.tiles, length, block.tiles * TILE)
+    if context.geometry.has_mask_tile:
+        batch = block.head // problem.heads if problem.attn_mask == "full" else 0
+        _load_mask(context, context.buffers.mask, context.globals.mask, batch, block, keys)
+
+
+def _load_mask(context: Context, ring: Ring, source: Any, matrix: Any, block: QueryBlock, keys: KeyBlock) -> None:
+    length = pad(context.problem.Nq)
+    start = (matrix * (pad(context.problem.N) // TILE) + keys.first) * length + block.first * TILE
+    load(context.tik, ring.at(keys.number)[0], source, start, keys.tiles, length, block.tiles * TILE)
 
 
 def first_tile_scores(context: Context, queries: QuerySlice, keys: KeyBlock) -> Any:
@@ -77,6 +87,7 @@ def first_tile_scores(context: Context, queries: QuerySlice, keys: KeyBlock) -> 
     target = context.buffers.s_cube[queries.index % context.geometry.ring]
     chunk = Chunk(queries.index, 0, 1, min(TILE, keys.keys))
     _multiply(context, target, queries, keys, chunk)
+    _add_alibi(context, target, queries, keys, chunk)
     if context.geometry.strip:
         with context.tik.if_scope(queries.first == 0):
             _add_mask(context, queries, chunk, _strip_column(context, queries, keys, chunk))
@@ -93,6 +104,7 @@ def scores(context: Context, block: QueryBlock, queries: QuerySlice, keys: KeyBl
         if geometry.half:
             tiles = queries.tiles
             context.tik.mmad(target, left, buffers.base_cube, chunk.tiles * TILE, 1, tiles * TILE, 1)
+        _add_alibi(context, target, queries, keys, chunk)
         if geometry.has_mask_tile:
             _add_mask(context, queries, chunk, _tile_column(context, block, queries, keys, chunk))
     if geometry.strip:
@@ -127,6 +139,18 @@ def _multiply(context: Context, target: Any, queries: QuerySlice, keys: KeyBlock
         exact_k = min(tiles * TILE, context.problem.head_dim - first * TILE)
         tik.mmad(target, left, buffers.q_cube, chunk.tiles * TILE, exact_k, queries.tiles * TILE, int(first > 0))
     return ones
+
+
+def _add_alibi(context: Context, target: Any, queries: QuerySlice, keys: KeyBlock, chunk: Chunk) -> None:
+    """Adds a key's bias, over the scale's ``rest``, to its scores with all queries of a slice, exact in fp32."""
+    geometry, buffers = context.geometry, context.buffers
+    if not geometry.alibi_terms:
+        return
+    left = buffers.left.next()[geometry.chunk * TILE_ELEMENTS :]
+    source = buffers.alibi.at(keys.number)[chunk.first * TILE_ELEMENTS]
+    context.tik.load2dv1(left, source, 0, chunk.tiles, 1, 0, True)
+    operands = (target, left, buffers.alibi_cube, chunk.tiles * TILE, geometry.alibi_terms, queries.tiles * TILE)
+    context.tik.mmad(*operands, 1)
 
 
 def _load_query_part(context: Context, queries: QuerySlice, first: int) -> None:
@@ -180,20 +204,35 @@ def drain(tik: Any, target: Any, source: Any, tiles: int) -> None:
     tik.tensor_mov(target, source, "m", 1, tiles, 0, 0)
 
 
+def sum_rows(context: Context, queries: QuerySlice, chunk: Chunk, goes_on: Any) -> None:
+    """Adds a chunk's row sums, before dropout, to what L0C holds of them, [queries / 16][16][16]."""
+    buffers = context.buffers
+    left, right = buffers.left.next(), buffers.right.next()
+    ones = left[(context.geometry.chunk - chunk.tiles) * TILE_ELEMENTS :]
+    context.tik.load2dv1(right, buffers.p[chunk.index], 0, chunk.tiles * queries.tiles, 1, 0, True)
+    _accumulate(context.tik, (buffers.total_cube, ones, right, TILE, chunk.keys, queries.tiles * TILE), goes_on)
+
+
 def weigh(context: Context, queries: QuerySlice, keys: KeyBlock, chunk: Chunk, goes_on: Any) -> None:
     """Adds a chunk's part of [1 | V]^T P^T to O^T in L0C, [queries / 16][16 + depth x 16][16].
 
     goes_on: whether there is something to add to. The ones are in L0A already: ``constants.prepare`` left them at the
-    head of both left operands.
+    head of both left operands. With dropout P is what is left of it, and its row sums count for nothing.
     """
     tik, buffers, depth = context.tik, context.buffers, context.geometry.depth
     left, right, v = buffers.left.next(), buffers.right.next(), buffers.v.at(keys.number)
+    p = buffers.dropped if context.geometry.dropout else buffers.p
     for part in range(depth):
         target = left[(context.geometry.chunk + part * chunk.tiles) * TILE_ELEMENTS]
         tik.load2dv1(target, v[(part * keys.tiles + chunk.first) * TILE_ELEMENTS], 0, chunk.tiles, 1, 0, True)
     ones_and_values = left[(context.geometry.chunk - chunk.tiles) * TILE_ELEMENTS :]
-    tik.load2dv1(right, buffers.p[chunk.index], 0, chunk.tiles * queries.tiles, 1, 0, True)
+    tik.load2dv1(right, p[chunk.index], 0, chunk.tiles * queries.tiles, 1, 0, True)
     operands = (buffers.o_cube, ones_and_values, right, (depth + 1) * TILE, chunk.keys, queries.tiles * TILE)
+    _accumulate(tik, operands, goes_on)
+
+
+def _accumulate(tik: Any, operands: tuple[Any, ...], goes_on: Any) -> None:
+    """A product, added to its target where ``goes_on``, which may be symbolic."""
     if isinstance(goes_on, bool):
         tik.mmad(*operands, int(goes_on))
         return

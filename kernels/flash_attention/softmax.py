@@ -11,12 +11,23 @@ from typing import Any
 from autotune.kernels.flash_attention.buffers import TILE_ELEMENTS
 from autotune.kernels.flash_attention.context import Context, KeyBlock, QueryBlock, QuerySlice, store
 from autotune.kernels.flash_attention.plans import Chunk
-from autotune.kernels.flash_attention.products import FRACTAL_BLOCKS, drain, first_tile_scores, load_operand, weigh
+from autotune.kernels.flash_attention.products import (
+    FRACTAL_BLOCKS,
+    drain,
+    first_tile_scores,
+    load_operand,
+    sum_rows,
+    weigh,
+)
 from autotune.kernels.flash_attention.vectors import across, apply, convert, first_rows, fold_columns, fold_rows
 from autotune.plan import TILE, pad
 
 LEAST = {"float32": -1.0e30, "float16": -60000.0}
 """Below every score, and far enough from the end of the type that a difference with it stays finite."""
+
+
+SINGLE_TILE_BLOCKS = 32
+"""32-byte blocks in a tile of fp32 elements."""
 
 
 def vector(context: Context, name: str, queries: QuerySlice) -> Any:
@@ -134,12 +145,18 @@ def rescale_output(context: Context, queries: QuerySlice) -> None:
     o, height = buffers.o[queries.index], (context.geometry.depth + 1) * TILE
     across(tik.vmul, queries.tiles, height, o, buffers.vectors["decay"])
     tik.data_move(buffers.o_cube, o, 0, 1, queries.tiles * (context.geometry.depth + 1), 0, 0)
+    if context.geometry.dropout:
+        gap = context.geometry.depth * SINGLE_TILE_BLOCKS
+        tik.data_move(buffers.total_cube, o, 0, queries.tiles, 1, gap, 0)
 
 
 def take_output(context: Context, queries: QuerySlice) -> None:
-    """O^T of a slice from L0C."""
-    tiles = queries.tiles * (context.geometry.depth + 1)
-    drain(context.tik, context.buffers.o[queries.index], context.buffers.o_cube, tiles)
+    """O^T of a slice from L0C, below its row sums."""
+    tiles, o = queries.tiles * (context.geometry.depth + 1), context.buffers.o[queries.index]
+    drain(context.tik, o, context.buffers.o_cube, tiles)
+    if context.geometry.dropout:
+        gap = context.geometry.depth * SINGLE_TILE_BLOCKS
+        context.tik.tensor_mov(o, context.buffers.total_cube, "m", queries.tiles, 1, gap, 0)
 
 
 def weigh_values(context: Context, queries: QuerySlice, keys: KeyBlock, goes_on: Any) -> None:
@@ -161,14 +178,31 @@ def weigh_values(context: Context, queries: QuerySlice, keys: KeyBlock, goes_on:
         if not half:
             p = buffers.half.next()
             convert(tik, elements, p, s)
-        _store_weights(context, queries, chunk, p)
-        weigh(context, queries, keys, chunk, goes_on if chunk.index == 0 else True)
+        adds = goes_on if chunk.index == 0 else True
+        _store_weights(context, queries, chunk, p, buffers.p)
+        if context.geometry.dropout:
+            sum_rows(context, queries, chunk, adds)
+            _drop(context, queries, keys, chunk, p)
+        weigh(context, queries, keys, chunk, adds)
 
 
-def _store_weights(context: Context, queries: QuerySlice, chunk: Chunk, p: Any) -> None:
+def _drop(context: Context, queries: QuerySlice, keys: KeyBlock, chunk: Chunk, p: Any) -> None:
+    """P^T of a chunk times its dropout mask, which comes with queries along its rows, to L1 beside P^T."""
+    tik, buffers, rows = context.tik, context.buffers, queries.block_tiles
+    source = buffers.dropout.at(keys.number)[(chunk.first * rows + queries.offset) * TILE_ELEMENTS]
+    burst, gap = queries.tiles * FRACTAL_BLOCKS, (rows - queries.tiles) * FRACTAL_BLOCKS
+    tik.data_move(buffers.kept, source, 0, chunk.tiles, burst, gap, 0)
+    for column in range(queries.tiles):
+        turned = buffers.kept_turned[column * chunk.tiles * TILE_ELEMENTS :]
+        tik.vec_trans(turned, buffers.kept[column * TILE_ELEMENTS :], chunk.tiles, 1, queries.tiles)
+    apply(tik.vec_mul, chunk.tiles * queries.tiles * TILE_ELEMENTS, (p, p, buffers.kept_turned))
+    _store_weights(context, queries, chunk, p, buffers.dropped)
+
+
+def _store_weights(context: Context, queries: QuerySlice, chunk: Chunk, p: Any, place: list[Any]) -> None:
     """P^T of a chunk to L1, from columns of queries to [keys / 16][queries / 16][16][16]."""
     for column in range(queries.tiles):
-        target = context.buffers.p[chunk.index][column * TILE_ELEMENTS]
+        target = place[chunk.index][column * TILE_ELEMENTS]
         source = p[column * chunk.tiles * TILE_ELEMENTS]
         gap = (queries.tiles - 1) * FRACTAL_BLOCKS
         context.tik.data_move(target, source, 0, chunk.tiles, FRACTAL_BLOCKS, 0, gap)

@@ -40,6 +40,7 @@ class Compiled(Protocol):
 
         inputs: ``q`` (B, H, Nq, D) and ``k``, ``v`` (B, H, N, D), float16, unscaled: the kernel's adapter applies
         1/sqrt(D). ``attn_mask`` where the problem has one: (B, Nq, N) for full, (1, Nq, N) for shared; 1 = masked.
+        ``dropout_mask`` (B, H, Nq, N) of 0 and 1/keep, and ``alibi`` (B, H, 1, N), likewise.
         outputs: ``o`` (B, H, Nq, D) float16 and ``lse`` (B, H, Nq) float32, the natural log-sum-exp of a row's scores.
         Op flash_attention_grad: inputs also ``o`` and ``lse`` as the forward op gives them and ``do`` (B, H, Nq, D)
         float16; outputs ``dq`` (B, H, Nq, D) and ``dk``, ``dv`` (B, H, N, D), float32.
@@ -103,6 +104,10 @@ def input_shapes(problem: AttentionProblem) -> dict[str, tuple[int, ...]]:
         shapes |= {"o": shapes["q"], "do": shapes["q"], "lse": (batch, heads, nq)}
     if problem.attn_mask in ("full", "shared"):
         shapes["attn_mask"] = (batch if problem.attn_mask == "full" else 1, nq, n)
+    if problem.dropout:
+        shapes["dropout_mask"] = (batch, heads, nq, n)
+    if problem.alibi:
+        shapes["alibi"] = (batch, heads, 1, n)
     return shapes
 
 

@@ -95,6 +95,9 @@ class EmulatedKernel:
         return {name: self._to_host(name, array) for name, array in zip(names, results)}
 
     def _to_device(self, name: str, array: np.ndarray) -> np.ndarray:
+        if name == "alibi":
+            padding = [(0, 0), (0, pad(self.problem.N) - self.problem.N)]
+            return np.pad(array.reshape(self.problem.heads_total, -1).astype(np.float16), padding)
         if name != "lse":
             return to_nz(array.astype(np.float16))
         padding = [(0, 0), (0, pad(self.problem.Nq) - self.problem.Nq)]

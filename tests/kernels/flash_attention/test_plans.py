@@ -94,8 +94,6 @@ def test_double_buffering_doubles_only_key_and_value_tiles() -> None:
     ("options", "word"),
     [
         ({"op": "flash_attention_grad"}, "flash_attention_grad"),
-        ({"dropout": True}, "dropout"),
-        ({"alibi": True}, "alibi"),
         ({"window": (5, 0)}, "windows"),
         ({"block_window": (1, 0)}, "block windows"),
         ({"high_precision": True}, "high_precision"),
