@@ -65,6 +65,7 @@ class Explained:
             "stalls": [self._stall(stall) for stall in found.stalls],
             "bytes_moved": found.moved,
             "bytes_moved_by_all_cores": found.moved_by_all,
+            "flags_in_flight": found.flags,
         }  # fmt: skip
 
     def _stall(self, stall: Stall) -> dict[str, Any]:

@@ -9,10 +9,7 @@ with the same compiler and flags and run in the same rounds.
 
 from __future__ import annotations
 
-import argparse
 import ctypes
-import json
-import os
 import statistics
 import sys
 import tempfile
@@ -21,8 +18,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
-    os.environ[name] = "1"
 sys.path.append(str(Path(__file__).parents[1]))
 
 import numpy as np
@@ -35,6 +30,7 @@ from autotune.kernels.native.machine import identity
 from autotune.plan import TilingPlan
 from autotune.problem import AttentionProblem
 from autotune.strategies.core_split import complete
+from benchmarks import bars
 
 CASES = {
     "1x8x512x512x64": ((1, 8, 512, 512, 64), "none"),
@@ -79,17 +75,13 @@ PEAK_ROUNDS = 200_000
 
 def main() -> int:
     """The script."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="5 rounds instead of 15")
-    parser.add_argument("--json", action="store_true", help="one JSON object on standard output")
-    options = parser.parse_args()
+    options = bars.parser(__doc__, "5 rounds instead of 15").parse_args()
     try:
         report = measure(rounds=5 if options.quick else 15)
     except TargetUnavailable as error:
         print(error, file=sys.stderr)
         return 2
-    print(json.dumps(report, indent=2) if options.json else text(report))
-    return 0 if all(bar["ok"] for bar in report["bars"].values()) else 1
+    return bars.finish(report, options.json, text)
 
 
 def measure(rounds: int) -> dict[str, Any]:
@@ -98,8 +90,7 @@ def measure(rounds: int) -> dict[str, Any]:
         library, peak = build_both(Path(folder))
         cases = {name: case(library, shape, mask, peak, rounds) for name, (shape, mask) in CASES.items()}
     speedup = statistics.geometric_mean(found["speedup"] for found in cases.values())
-    bar = {"value": speedup, "bar": LEAST_SPEEDUP, "ok": speedup >= LEAST_SPEEDUP}
-    return {"bars": {"speedup_over_numpy": bar}, "figures": cases}
+    return {"bars": {"speedup_over_numpy": bars.at_least(speedup, LEAST_SPEEDUP)}, "figures": cases}
 
 
 def build_both(folder: Path) -> tuple[Library, Callable[[], float]]:
@@ -169,16 +160,12 @@ def plain(problem: AttentionProblem, inputs: dict[str, Any]) -> Any:
 
 def text(report: dict[str, Any]) -> str:
     """The report for a reader."""
-    lines = [
+    figures = [
         f"{name}: {found['ours_us']:.0f} us, {found['speedup']:.2f} times as fast as numpy, "
         f"{found['peak_fraction']:.2f} of the peak"
         for name, found in report["figures"].items()
     ]
-    bar = report["bars"]["speedup_over_numpy"]
-    lines.append(
-        f"geometric mean over numpy: {bar['value']:.2f} (bar {bar['bar']:g}) {'ok' if bar['ok'] else 'MISSED'}"
-    )
-    return "\n".join(lines)
+    return "\n".join([*figures, *bars.lines(report)])
 
 
 if __name__ == "__main__":

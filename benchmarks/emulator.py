@@ -8,10 +8,7 @@ The kernels are forward and backward of the PyPI package flash-attention 1.0.0, 
 
 from __future__ import annotations
 
-import argparse
 import io
-import json
-import os
 import statistics
 import sys
 import time
@@ -19,13 +16,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
-    os.environ[name] = "1"
 sys.path.append(str(Path(__file__).parents[1]))
 
 import numpy as np
 
 from autotune.kernels.davinci import options as davinci_options
+from benchmarks import bars
 from tests.real import public_kernels
 from tests.real.public_cases import Case, inputs, relative_error, truth
 
@@ -41,13 +37,9 @@ BARS = {
 
 def main() -> int:
     """The script."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="5 repeats instead of 25")
-    parser.add_argument("--json", action="store_true", help="one JSON object on standard output")
-    options = parser.parse_args()
+    options = bars.parser(__doc__, "5 repeats instead of 25").parse_args()
     report = measure(repeats=5 if options.quick else 25)
-    print(json.dumps(report, indent=2) if options.json else text(report))
-    return 0 if all(bar["ok"] for bar in report["bars"].values()) else 1
+    return bars.finish(report, options.json, text)
 
 
 def measure(repeats: int) -> dict[str, Any]:
@@ -74,7 +66,7 @@ def measure(repeats: int) -> dict[str, Any]:
         figures[f"{name}_instructions"] = executed = bench.instructions()
         figures[f"{name}_instructions_per_second"] = executed / middle[name]["run"]
     return {
-        "bars": {name: {"value": values[name], "bar": bar, "ok": values[name] <= bar} for name, bar in BARS.items()},
+        "bars": {name: bars.at_most(values[name], bar) for name, bar in BARS.items()},
         "figures": figures,
     }
 
@@ -143,10 +135,8 @@ def numpy_gradients(q: np.ndarray, k: np.ndarray, v: np.ndarray, do: np.ndarray)
 
 def text(report: dict[str, Any]) -> str:
     """The report for a reader."""
-    lines = [f"{name}: {value:.4g}" for name, value in report["figures"].items()]
-    for name, bar in report["bars"].items():
-        lines.append(f"{name}: {bar['value']:.4g} (bar {bar['bar']}) {'ok' if bar['ok'] else 'MISSED'}")
-    return "\n".join(lines)
+    figures = [f"{name}: {value:.4g}" for name, value in report["figures"].items()]
+    return "\n".join([*figures, *bars.lines(report)])
 
 
 if __name__ == "__main__":

@@ -10,9 +10,6 @@ our kernel does not compute it yet. The bound is the work of the busiest pipe at
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
 import sys
 from dataclasses import dataclass
 from itertools import product
@@ -20,8 +17,6 @@ from math import exp, log
 from pathlib import Path
 from typing import Any
 
-for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
-    os.environ[name] = "1"
 sys.path.append(str(Path(__file__).parents[1]))
 
 import numpy as np
@@ -33,6 +28,7 @@ from autotune.kernels.targets.emulated import EmulatedTarget
 from autotune.plan import CoreSplit, TilingPlan, pad
 from autotune.problem import AttentionProblem
 from autotune.strategies.core_split import complete
+from benchmarks import bars
 from tests.real import public_kernels
 from tests.real.public_cases import TRIANGLE, Case, Inputs
 
@@ -67,17 +63,11 @@ class Found:
 
 def main() -> int:
     """The script."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="few plans")
-    parser.add_argument("--json", action="store_true", help="one JSON object on standard output")
+    parser = bars.parser(__doc__, "few plans")
     parser.add_argument("--markdown", action="store_true", help="the table as docs/kernels.md shows it")
     options = parser.parse_args()
     report = measure(QUICK_BLOCKS if options.quick else OUR_BLOCKS)
-    if options.json:
-        print(json.dumps(report, indent=2))
-    else:
-        print(table(report["shapes"]) if options.markdown else text(report))
-    return 0 if all(bar["ok"] for bar in report["bars"].values()) else 1
+    return bars.finish(report, options.json, (lambda r: table(r["shapes"])) if options.markdown else text)
 
 
 def measure(blocks: tuple[tuple[int, int], ...]) -> dict[str, Any]:
@@ -88,12 +78,9 @@ def measure(blocks: tuple[tuple[int, int], ...]) -> dict[str, Any]:
     best, default = ([shape[f"speedup_over_public_{of}"] for shape in compared] for of in ("best", "default"))
     bounds = [shape["float16"]["over_bound"] for shape in shapes if shape["N"] >= LONG]
     values = dict(zip(BARS, (_mean(best), _mean(default), min(best), max(bounds))))
-    bars = {name: {"value": value, "bar": BARS[name], "ok": _meets(name, value)} for name, value in values.items()}
-    return {"bars": bars, "shapes": shapes, "model": target.fingerprint}
-
-
-def _meets(name: str, value: float) -> bool:
-    return value <= BARS[name] if name == "over_bound" else value >= BARS[name]
+    met = {name: bars.at_most if name == "over_bound" else bars.at_least for name in BARS}
+    held = {name: met[name](value, BARS[name]) for name, value in values.items()}
+    return {"bars": held, "shapes": shapes, "model": target.fingerprint}
 
 
 def _mean(values: list[float]) -> float:
@@ -178,14 +165,10 @@ def table(shapes: list[dict[str, Any]]) -> str:
 
 def text(report: dict[str, Any]) -> str:
     """The report for a reader."""
-    bars = [
-        f"{name}: {bar['value']:.2f} (bar {bar['bar']:g}) {'ok' if bar['ok'] else 'MISSED'}"
-        for name, bar in report["bars"].items()
-    ]
     precision = [f"public: {PUBLIC_PRECISION}"] + [
         f"ours, {name}: {rounded}" for name, rounded in OUR_PRECISION.items()
     ]
-    return "\n".join([table(report["shapes"]), *precision, *bars, f"model {report['model']}"])
+    return "\n".join([table(report["shapes"]), *precision, *bars.lines(report), f"model {report['model']}"])
 
 
 if __name__ == "__main__":

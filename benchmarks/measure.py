@@ -9,8 +9,6 @@ candidate the crowned one truly is. 400 races a case (60 with --quick), at most 
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 import statistics
 import sys
@@ -23,6 +21,7 @@ from typing import Any
 sys.path.append(str(Path(__file__).parents[1]))
 
 from autotune.measure import Rules, race
+from benchmarks import bars
 
 MOST_LOSS_PERCENT = 0.6
 MOST_RUNS_EACH = 5.0
@@ -109,37 +108,31 @@ def one_race(noise: Noise, draw: Callable[[Random], list[float]], seed: int, rul
 
 def measure(races: int, rules: Rules = RULES) -> dict[str, Any]:
     """Means over the races of each case."""
-    bars, figures = {}, {}
+    held, figures = {}, {}
     for name, (noise, draw) in CASES.items():
         found = [one_race(noise, draw, seed, rules) for seed in range(races)]
         loss, runs = (statistics.fmean(column) for column in zip(*found))
         figures[name] = {"loss_percent": loss, "runs_each": runs}
         if name not in WITHOUT_BAR:
             ok = loss <= MOST_LOSS_PERCENT and runs <= MOST_RUNS_EACH
-            bars[f"{name}_loss_percent"] = {"value": loss, "bar": MOST_LOSS_PERCENT, "ok": ok}
-    return {"bars": bars, "figures": figures, "races": races}
+            held[f"{name}_loss_percent"] = {"value": loss, "bar": MOST_LOSS_PERCENT, "ok": ok}
+    return {"bars": held, "figures": figures, "races": races}
 
 
 def text(report: dict[str, Any]) -> str:
     """The report for a reader."""
-    lines = [
-        f"{name}: {bar['value']:.2f} (bar {bar['bar']:g}) {'ok' if bar['ok'] else 'MISSED'}"
-        for name, bar in report["bars"].items()
+    figures = [
+        f"{name}: loses {figure['loss_percent']:.2f} %, {figure['runs_each']:.1f} runs a candidate"
+        for name, figure in report["figures"].items()
     ]
-    for name, figure in report["figures"].items():
-        lines.append(f"{name}: loses {figure['loss_percent']:.2f} %, {figure['runs_each']:.1f} runs a candidate")
-    return "\n".join(lines)
+    return "\n".join([*bars.lines(report), *figures])
 
 
 def main() -> int:
     """The script."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="60 races a case instead of 400")
-    parser.add_argument("--json", action="store_true", help="one JSON object on standard output")
-    options = parser.parse_args()
+    options = bars.parser(__doc__, "60 races a case instead of 400").parse_args()
     report = measure(races=60 if options.quick else 400)
-    print(json.dumps(report, indent=2) if options.json else text(report))
-    return 0 if all(bar["ok"] for bar in report["bars"].values()) else 1
+    return bars.finish(report, options.json, text)
 
 
 if __name__ == "__main__":

@@ -8,11 +8,10 @@ emulated, so that two runs agree to the last digit and no two machines differ.
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import exp, log
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from autotune.kernels.davinci import costs, soc
 from autotune.kernels.davinci.conditions import Conditions
 from autotune.kernels.davinci.constants import CONSTANTS, DIFFERENCES, constants
 from autotune.kernels.davinci.timing import estimate
-from benchmarks import micro_kernels
+from benchmarks import bars, micro_kernels
 from benchmarks import published_timings as published
 from benchmarks.matmul_910b import Product, best
 
@@ -56,12 +55,8 @@ class Row:
 
 def main() -> int:
     """The script."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--quick", action="store_true", help="every third product, and the first and last move of a curve"
-    )
+    parser = bars.parser(__doc__, "every third product, and the first and last move of a curve")
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="one JSON object on standard output")
     form.add_argument("--table", action="store_true", help="Markdown, as in docs/timing.md")
     form.add_argument("--ranges", action="store_true", help="products only, each constant at both ends of its range")
     options = parser.parse_args()
@@ -69,13 +64,9 @@ def main() -> int:
         print("\n".join(ranges(options.quick)))
         return 0
     rows = [*peaks(), *tik_products(), *moves(options.quick), *products(options.quick)]
-    report: dict[str, Any] = {"model": costs.version(), "bars": bars(rows)}
+    report: dict[str, Any] = {"model": costs.version(), "bars": verdicts(rows)}
     report["rows"] = [{**vars(row), "ratio": row.ratio} for row in rows]
-    if options.json:
-        print(json.dumps(report, indent=2))
-    else:
-        print("\n".join(table(rows, report) if options.table else text(rows, report)))
-    return 0 if all(bar["ok"] for bar in report["bars"].values()) else 1
+    return bars.finish(report, options.json, partial(table if options.table else text, rows))
 
 
 def peaks() -> list[Row]:
@@ -146,7 +137,7 @@ def ranges(quick: bool) -> list[str]:
     return lines
 
 
-def bars(rows: Sequence[Row]) -> dict[str, dict[str, Any]]:
+def verdicts(rows: Sequence[Row]) -> dict[str, dict[str, Any]]:
     """What the model is held to."""
     product_ratios = [row.ratio for row in rows if row.group.startswith("product")]
     worst = {group: max(abs(row.ratio - 1) for row in rows if row.group == group) for group in ("peak", "tik.matmul")}
@@ -193,18 +184,16 @@ def numbers() -> list[str]:
     return lines
 
 
-def text(rows: Sequence[Row], report: dict[str, Any]) -> list[str]:
+def text(rows: Sequence[Row], report: dict[str, Any]) -> str:
     """The report for a reader."""
     lines = [report["model"]]
     for group, members in groups(rows).items():
         lines.append(f"{group}: geometric mean {mean([row.ratio for row in members]):.2f}")
         lines += [f"  {r.what}: {r.emulated:.4g} {r.unit}, measured {r.measured:g} ({r.ratio:.2f})" for r in members]
-    for name, bar in report["bars"].items():
-        lines.append(f"{name}: {bar['value']:.3g} (bar {bar['bar']}) {'ok' if bar['ok'] else 'MISSED'}")
-    return lines
+    return "\n".join([*lines, *bars.lines(report)])
 
 
-def table(rows: Sequence[Row], report: dict[str, Any]) -> list[str]:
+def table(rows: Sequence[Row], report: dict[str, Any]) -> str:
     """The same as Markdown, after the numbers of the model."""
     lines = [
         *numbers(),
@@ -224,7 +213,7 @@ def table(rows: Sequence[Row], report: dict[str, Any]) -> list[str]:
             f"| {group} | {r.what} | {r.measured:g} | {r.emulated:.4g} | {r.unit} | {r.ratio:.2f} |" for r in members
         ]
         lines.append(f"| {group} | *geometric mean* | | | | *{mean([row.ratio for row in members]):.2f}* |")
-    return lines
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -9,10 +9,8 @@ first time, its family not in memory. nearest and default: every question for th
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
-import os
 import sys
 import tempfile
 import time
@@ -20,8 +18,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
-    os.environ[name] = "1"
 sys.path.append(str(Path(__file__).parents[1]))
 
 from fastapi import FastAPI
@@ -32,6 +28,7 @@ from autotune.outcome import EMULATED, BestPlan, Timing
 from autotune.plan import CoreSplit, TilingPlan
 from autotune.problem import AttentionProblem
 from autotune.service.app import create_app
+from benchmarks import bars
 
 BARS = {"exact_warm": 0.75, "exact_cold": 2.0, "nearest": 2.0, "default": 1.5}
 """Case to the most that it may cost, as a multiple of the bare endpoint."""
@@ -44,14 +41,10 @@ PLAN = TilingPlan(128, 128, CoreSplit("even", 32), strategy="lattice")
 
 def main() -> int:
     """The script."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="15 batches of each case instead of 150")
-    parser.add_argument("--json", action="store_true", help="one JSON object on standard output")
-    options = parser.parse_args()
+    options = bars.parser(__doc__, "15 batches of each case instead of 150").parse_args()
     with tempfile.TemporaryDirectory() as folder:
         report = measure(f"sqlite:///{folder}/plans.db", batches=15 if options.quick else 150)
-    print(json.dumps(report, indent=2) if options.json else text(report))
-    return 0 if all(bar["ok"] for bar in report["bars"].values()) else 1
+    return bars.finish(report, options.json, text)
 
 
 def measure(url: str, batches: int) -> dict[str, Any]:
@@ -91,11 +84,8 @@ def measure(url: str, batches: int) -> dict[str, Any]:
             assert json.loads(body)["match"] == expected.get(name, "exact"), (name, body)
             fastest[name] = min(fastest[name], seconds)
     store.close()
-    bars = {}
-    for name, bar in BARS.items():
-        value = fastest[name] / fastest["bare"]
-        bars[name] = {"value": value, "bar": bar, "ok": value <= bar}
-    return {"bars": bars, "microseconds": {name: seconds * 1e6 for name, seconds in fastest.items()}}
+    held = {name: bars.at_most(fastest[name] / fastest["bare"], bar) for name, bar in BARS.items()}
+    return {"bars": held, "microseconds": {name: seconds * 1e6 for name, seconds in fastest.items()}}
 
 
 def best(shape: tuple[int, ...], fingerprint: str, **options: Any) -> BestPlan:
@@ -141,11 +131,8 @@ async def ask(app: FastAPI, query: bytes) -> tuple[int, bytes]:
 
 def text(report: dict[str, Any]) -> str:
     """The report for people."""
-    lines = [f"bare FastAPI endpoint {report['microseconds']['bare']:8.1f} us"]
-    for name, bar in report["bars"].items():
-        took, verdict = report["microseconds"][name], "ok" if bar["ok"] else "MISSED"
-        lines.append(f"{name:21} {took:8.1f} us  {bar['value']:5.2f} x, at most {bar['bar']:.2f}: {verdict}")
-    return "\n".join(lines)
+    took = [f"{name}: {microseconds:.1f} us" for name, microseconds in report["microseconds"].items()]
+    return "\n".join([*took, *bars.lines(report)])
 
 
 if __name__ == "__main__":

@@ -8,17 +8,12 @@ Our kernels on the emulated Ascend 910A. CPU time of this process, after import;
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
 import statistics
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
-for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
-    os.environ[name] = "1"
 sys.path.append(str(Path(__file__).parents[1]))
 
 from autotune.kernels.targets.base import TimingBudget
@@ -26,6 +21,7 @@ from autotune.kernels.targets.emulated import EmulatedTarget
 from autotune.plan import CoreSplit, TilingPlan
 from autotune.problem import AttentionProblem
 from autotune.strategies import core_split
+from benchmarks import bars
 
 PLAN = TilingPlan(128, 128, CoreSplit("even"))
 CASES = {
@@ -39,13 +35,9 @@ CASES = {
 
 def main() -> int:
     """The script."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="5 rounds instead of 20")
-    parser.add_argument("--json", action="store_true", help="one JSON object on standard output")
-    options = parser.parse_args()
+    options = bars.parser(__doc__, "5 rounds instead of 20").parse_args()
     report = measure(rounds=5 if options.quick else 20)
-    print(json.dumps(report, indent=2) if options.json else text(report))
-    return 0 if all(bar["ok"] for bar in report["bars"].values()) else 1
+    return bars.finish(report, options.json, text)
 
 
 def measure(rounds: int) -> dict[str, Any]:
@@ -53,13 +45,13 @@ def measure(rounds: int) -> dict[str, Any]:
     target = EmulatedTarget("Ascend910A")
     problems = {name: AttentionProblem.of(shape, op=op) for name, (op, shape, _) in CASES.items()}
     taken = [{name: trial(target, problem) for name, problem in problems.items()} for _ in range(rounds + 1)][1:]
-    bars, figures = {}, {}
+    held, figures = {}, {}
     for name, (_, _, bar) in CASES.items():
         record, clock = (statistics.median(one[name][part] for one in taken) for part in (0, 1))
         total = statistics.median(sum(one[name][:2]) for one in taken)
-        bars[name] = {"value": total, "bar": bar, "ok": total <= bar}
+        held[name] = bars.at_most(total, bar)
         figures[name] = {"record_and_check": record, "time": clock, "emulated_us": taken[0][name][2]}
-    return {"bars": bars, "figures": figures, "model": target.fingerprint}
+    return {"bars": held, "figures": figures, "model": target.fingerprint}
 
 
 def trial(target: EmulatedTarget, problem: AttentionProblem) -> tuple[float, float, float]:
@@ -74,14 +66,12 @@ def trial(target: EmulatedTarget, problem: AttentionProblem) -> tuple[float, flo
 
 def text(report: dict[str, Any]) -> str:
     """The report for a reader."""
-    lines = []
-    for name, bar in report["bars"].items():
-        parts = report["figures"][name]
-        lines.append(
-            f"{name}: {bar['value']:.1f} (bar {bar['bar']:g}) {'ok' if bar['ok'] else 'MISSED'}: record and check "
-            f"{parts['record_and_check']:.1f}, time {parts['time']:.1f}; emulated {parts['emulated_us']:.0f} us"
-        )
-    return "\n".join([*lines, f"model {report['model']}"])
+    figures = [
+        f"{name}: record and check {parts['record_and_check']:.1f}, time {parts['time']:.1f}; "
+        f"emulated {parts['emulated_us']:.0f} us"
+        for name, parts in report["figures"].items()
+    ]
+    return "\n".join([*figures, *bars.lines(report), f"model {report['model']}"])
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from autotune.explain import Explained, Stability, line, source
 from autotune.kernels.davinci.calibration import Calibration
 from autotune.kernels.davinci.constants import constants
 from autotune.kernels.davinci.explain import Stall
+from autotune.kernels.davinci.flags import EVENTS
 from autotune.kernels.davinci.soc import SoC
 from autotune.kernels.davinci.table import ROWS
 
@@ -73,6 +74,12 @@ def _sentences(explained: Explained, chosen: str) -> Iterable[str]:
         f"bound: the work of {pipe} takes {bound} cycles at full rate; "
         f"this plan reaches {bound / max(found.cycles, 1):.0%} of it"
     )
+    short = [f"{pair}: {most}" for pair, most in found.flags.items() if most > EVENTS]
+    if short:
+        yield (
+            f"more flags are in flight than the {EVENTS} events that a pair of queues has ({', '.join(short)}): "
+            "where TIK waits before it uses an event again, this time is too short"
+        )
 
 
 def _stability(stable: Stability) -> Iterable[str]:

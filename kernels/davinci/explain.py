@@ -12,6 +12,7 @@ from autotune.kernels.davinci.clocks import PIPES
 from autotune.kernels.davinci.conditions import USUAL, Conditions
 from autotune.kernels.davinci.costs import DEFAULT, Profile
 from autotune.kernels.davinci.errors import Where
+from autotune.kernels.davinci.flags import flags_in_flight
 from autotune.kernels.davinci.memory import GM, L0A, L0B, L0C, L1, UB
 from autotune.kernels.davinci.program import Program
 from autotune.kernels.davinci.tally import (
@@ -59,7 +60,8 @@ class Explanation:
     """Where the time of the slowest core goes.
 
     core: its index. shares: by pipe. stalls: longest first. moved: bytes by route, e.g. "GM->L1", on the slowest core;
-    moved_by_all: on all cores. full_rate: cycles that each pipe's work would take at full rate (roofline).
+    moved_by_all: on all cores. full_rate: cycles that each pipe's work would take at full rate (roofline). flags: the
+    most in flight at once of each pair of queues, e.g. "MTE2->MTE1".
     """
 
     estimate: Estimate
@@ -69,6 +71,7 @@ class Explanation:
     moved: dict[str, int]
     moved_by_all: dict[str, int]
     full_rate: dict[str, int]
+    flags: dict[str, int]
 
     @property
     def cycles(self) -> int:
@@ -107,6 +110,7 @@ def explain(
         _moved(slowest.tally),
         _moved(everything),
         full_rate,
+        flags_in_flight(program, index, profile=profile),
     )
 
 

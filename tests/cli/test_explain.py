@@ -115,3 +115,11 @@ def test_a_profile_that_is_none_is_refused(run: Run, folder: Path) -> None:
     ran = run(*EXPLAIN, "--profile", "lab.json")
     assert ran.code == 2
     assert ran.err.startswith("autotune: --profile lab.json cannot be used: it is no profile of format 1")
+
+
+def test_it_says_where_a_plan_has_more_flags_than_events(run: Run) -> None:
+    shape = ("explain", "--shape", "1,1,768,768,64", "--alibi")
+    crowded = run(*shape, "--plan", "Br=128,Bc=768,double_buffer=true,exp=float16")
+    assert "more flags are in flight than the 8 events that a pair of queues has (" in crowded.out
+    assert "M->V: 27" in crowded.out
+    assert "flags are in flight" not in run(*shape, "--plan", "Br=128,Bc=128").out
