@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
+from math import inf
 from threading import Lock
 from typing import Any, TypeVar
 
@@ -316,12 +317,24 @@ def rank(best: BestPlan) -> tuple[bool, str, int]:
 
 def _publish(connection: Connection, best: BestPlan) -> bool:
     row = history_row(best) | _keys(connection, best.problem, best.device, best.target)
+    _give_up_unreadable(connection, row, best)
     winner = connection.scalar(_challenge(row))
     if winner is None:
         return False
     number = connection.scalar(insert(history).values(row).returning(history.c.revision))
     connection.execute(update(best_plans).where(best_plans.c.id == winner).values(revision=number))
     return True
+
+
+def _give_up_unreadable(connection: Connection, row: Row, best: BestPlan) -> None:
+    """A winner that nobody can read loses to whatever comes: its time would else defend its place for ever."""
+    place = (best_plans.c.problem_id == row["problem_id"], best_plans.c.device_id == row["device_id"])
+    for served in connection.execute(_BESTS.where(*place)).mappings().all():
+        try:
+            to_best(served, best.problem, best.device)
+        except StoreError as error:
+            log.warning("a winner was given up: %s", error)
+            connection.execute(update(best_plans).where(*place).values(time_us=inf, measured_at=""))
 
 
 def _challenge(row: Row) -> Any:

@@ -77,3 +77,15 @@ def test_a_damaged_problem_is_no_neighbour(
     found = store.best(best.problem, best.device)  # the question itself says what the problem is
     assert found is not None
     assert found.problem == best.problem
+
+
+@pytest.mark.parametrize("statement", DAMAGES)
+def test_a_damaged_winner_is_replaced_by_a_slower_plan(
+    tmp_path: Path, store: Store, best: BestPlan, statement: str
+) -> None:
+    slower = replace(best, timing=replace(best.timing, time_us=best.timing.time_us * 2))
+    assert not store.publish(slower)
+    damage(tmp_path, statement)
+    assert store.publish(slower)
+    found = store.best(best.problem, best.device)
+    assert found is not None and found.timing == slower.timing
