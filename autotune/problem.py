@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from math import log2
 from typing import Any, Mapping, Tuple
 
 from autotune.errors import ProblemError
@@ -95,19 +96,22 @@ class AttentionProblem:
         return self.heads_total * self.Nq * self.N
 
     @cached_property
+    def doublings(self) -> Tuple[float, float, float]:
+        """log2 of B*H, of Nq and of N: the space in which problems are near or far."""
+        return (log2(self.heads_total), log2(self.Nq), log2(self.N))
+
+    @cached_property
     def key(self) -> str:
         """Canonical key: op, shape, then every field that is not at its default.
 
         Defaults are left out so that a field added later does not change old keys.
         """
         parts = [self.op, ",".join(str(size) for size in self.shape)]
-        for field in fields(self):
-            if field.name in _SHAPE_FIELDS:
-                continue
-            value = getattr(self, field.name)
-            if value != field.default:
+        for name, default in _OPTIONS:
+            value = getattr(self, name)
+            if value != default:
                 text = ",".join(str(v) for v in value) if isinstance(value, tuple) else str(value).lower()
-                parts.append(f"{field.name}={text}")
+                parts.append(f"{name}={text}")
         return ";".join(parts)
 
     def with_shape(self, shape: Tuple[int, int, int, int, int]) -> AttentionProblem:
@@ -118,10 +122,9 @@ class AttentionProblem:
     def to_json(self) -> dict[str, Any]:
         """The wire form: ``shape`` as a list, everything else by its field name."""
         value: dict[str, Any] = {"op": self.op, "shape": list(self.shape)}
-        for field in fields(self):
-            if field.name not in _SHAPE_FIELDS:
-                item = getattr(self, field.name)
-                value[field.name] = list(item) if isinstance(item, tuple) else item
+        for name, _ in _OPTIONS:
+            item = getattr(self, name)
+            value[name] = list(item) if isinstance(item, tuple) else item
         return value
 
     @classmethod
@@ -148,6 +151,7 @@ class AttentionProblem:
 
 
 _SHAPE_FIELDS = frozenset(("op", "batch", "heads", "Nq", "N", "head_dim"))
+_OPTIONS = tuple((field.name, field.default) for field in fields(AttentionProblem) if field.name not in _SHAPE_FIELDS)
 
 
 def parse_shape(text: str) -> Tuple[int, ...]:

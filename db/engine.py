@@ -37,7 +37,7 @@ def open_engine(path: Path) -> Engine:
         URL.create("sqlite", database=str(path)),
         max_overflow=-1,
         connect_args={"check_same_thread": False},
-        json_deserializer=_parse,
+        json_deserializer=parse,
     )
     event.listen(engine, "connect", _prepare)
     event.listen(engine, "begin", _begin)
@@ -91,7 +91,7 @@ def _sentence(path: str, cause: str) -> str:
     return template.format(path=path, cause=cause)
 
 
-def _parse(text: Any) -> Any:
+def parse(text: Any) -> Any:
     """A JSON column's value; None where a damaged row holds no JSON, which the row's reader then refuses."""
     try:
         return json.loads(text)

@@ -53,7 +53,8 @@ def target_kind(target: str) -> str:
 
 def family(problem: AttentionProblem) -> str:
     """The key at the unit shape: equal for problems that differ in nothing but their shape."""
-    return problem.with_shape((1, 1, 1, 1, 1)).key
+    op, _, *options = problem.key.split(";")
+    return ";".join((op, "1,1,1,1,1", *options))
 
 
 def problem_row(problem: AttentionProblem) -> Row:
@@ -114,7 +115,7 @@ def to_trial(row: RowMapping, problem: AttentionProblem, device: str) -> Trial:
 _COPIED = ("target", "fingerprint", "error", "default_time_us", "trials", "sweep", "measured_at", "revision")
 
 
-def to_best(row: RowMapping, problem: AttentionProblem, device: str) -> BestPlan:
+def to_best(row: RowMapping | Row, problem: AttentionProblem, device: str) -> BestPlan:
     """The inverse of ``history_row``. Raises StoreError when the row is damaged, or of a later version."""
     what = f"plan of revision {row['revision']}"
     try:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import logging
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from math import inf
-from threading import Lock
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, RowMapping, Select, Table, and_, bindparam, exists, func, or_, select, update
+from sqlalchemy import Connection, Engine, RowMapping, Select, Table, and_, exists, func, or_, select, update
 from sqlalchemy.dialects.sqlite import insert
 
 from autotune.db import keys
-from autotune.db.engine import open_engine, reading, translated, watch, writing
+from autotune.db.engine import open_engine, reading, writing
 from autotune.db.keys import Key
 from autotune.db.location import database_path
+from autotune.db.lookup import Lookup
 from autotune.db.pins import Decided, Decision, pin, unpin
 from autotune.db.rows import (
     Listed,
@@ -40,6 +39,7 @@ from autotune.problem import AttentionProblem
 log = logging.getLogger(__name__)
 
 Value = TypeVar("Value")
+RowLike = TypeVar("RowLike", RowMapping, Row)
 
 WANTED_AT_ONCE = 50
 WANTED_LIMIT = 10_000
@@ -58,10 +58,7 @@ class Store:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self.unreadable = 0
-        self._watching = Lock()
-        self._watch: sqlite3.Connection | None = None
-        self._changes: object = None
-        self._stamp: object = None
+        self._lookup = Lookup(engine)
 
     @classmethod
     def open(cls, url: str, create: bool = True) -> Store:
@@ -79,10 +76,7 @@ class Store:
 
     def close(self) -> None:
         """Lets go of the file; the last process to do so empties its write-ahead log."""
-        with self._watching:
-            if self._watch is not None:
-                self._watch.close()
-            self._watch, self._changes = None, None
+        self._lookup.close()
         self._engine.dispose()
 
     def record(self, trial: Trial) -> bool:
@@ -140,8 +134,7 @@ class Store:
 
     def best(self, problem: AttentionProblem, device: str, target: str | None = None) -> BestPlan | None:
         """The best plan of exactly this problem; a measured one outranks an emulated one."""
-        place = {"key": problem.key, "device": device}
-        found = self._read(_BEST, lambda row: to_best(row, problem, device), place)
+        found = self._readable(self._lookup.best(problem.key, device), lambda row: to_best(row, problem, device))
         return max((best for best in found if _same_kind(best.target, target)), key=rank, default=None)
 
     def similar(self, problem: AttentionProblem, device: str, target: str | None = None) -> list[BestPlan]:
@@ -158,13 +151,7 @@ class Store:
 
     def version(self) -> object:
         """Equal as long as no plan and no pin changes, whoever would change it. Costs microseconds."""
-        with translated(self._engine), self._watching:
-            if self._watch is None:
-                self._watch = watch(self._engine)
-            (changes,) = self._watch.execute("PRAGMA data_version").fetchone()
-            if changes != self._changes:
-                self._changes, self._stamp = changes, self._watch.execute(_STAMP).fetchone()
-            return self._stamp
+        return self._lookup.version()
 
     def pinned_places(self) -> frozenset[tuple[str, str]]:
         """The problem's key and the hardware's name of every pin."""
@@ -249,12 +236,12 @@ class Store:
             )
         return found
 
-    def _read(self, query: Select[Any], decode: Callable[[RowMapping], Value], place: Row | None = None) -> list[Value]:
+    def _read(self, query: Select[Any], decode: Callable[[RowMapping], Value]) -> list[Value]:
         with reading(self._engine) as connection:
-            rows = connection.execute(query, place).mappings().all()
+            rows = connection.execute(query).mappings().all()
         return list(self._readable(rows, decode))
 
-    def _readable(self, rows: Iterable[RowMapping], decode: Callable[[RowMapping], Value]) -> Iterator[Value]:
+    def _readable(self, rows: Iterable[RowLike], decode: Callable[[RowLike], Value]) -> Iterator[Value]:
         for row in rows:
             try:
                 yield decode(row)
@@ -266,13 +253,6 @@ class Store:
 _DECIDED = ("actor", "reason", "at", "action", "revision")
 _PINNED = select(history).join(pins, pins.c.revision == history.c.revision)
 _BESTS = select(history).join(best_plans, best_plans.c.revision == history.c.revision)
-# Made once: to put a statement together takes longer than to run it.
-_BEST = (
-    _BESTS.join(problems, problems.c.id == best_plans.c.problem_id)
-    .join(devices, devices.c.id == best_plans.c.device_id)
-    .where(problems.c.key == bindparam("key"), devices.c.name == bindparam("device"))
-)
-_STAMP = "SELECT (SELECT max(revision) FROM history), (SELECT max(id) FROM decisions)"
 _LISTED = (
     _BESTS.add_columns(
         best_plans.c.id, problems.c.key, problems.c.body, devices.c.name, pins.c.revision.label("pinned")

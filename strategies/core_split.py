@@ -132,7 +132,10 @@ def distinct_rules(problem: AttentionProblem, Br: int, Bc: int, hardware: Hardwa
 
 def public_rule(problem: AttentionProblem, Br: int, Bc: int, hardware: Hardware) -> str:
     """The split by key blocks that the public kernels use: ``balanced``, called ``even`` where it is the same."""
-    blocks, cores = row_blocks(problem, Br, Bc), block_num(problem, Br, Bc, hardware)
+    cores = block_num(problem, Br, Bc, hardware)
+    if problem.heads_total % cores == 0:  # whole heads for every core, as many for one as for another
+        return "even"
+    blocks = row_blocks(problem, Br, Bc)
     ends = _even_ends(blocks, cores)
     return "even" if _balanced_ends(blocks, cores) == ends else "balanced"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from typing import Any
@@ -19,13 +18,13 @@ from autotune.service.device import Devices
 from autotune.service.ladder import OWN, Answer
 from autotune.service.limits import BodyLimit, HostCheck
 from autotune.service.listing import listing
-from autotune.service.memory import Memory, Remembered
+from autotune.service.memory import Memory
 from autotune.service.metrics import Metrics, MetricsMiddleware
 from autotune.service.pages.docs import docs_page
 from autotune.service.questions import Misses, Question
 from autotune.service.replies import (
+    cacheable,
     declared,
-    entity_tag,
     error_body,
     errors,
     faults,
@@ -33,7 +32,6 @@ from autotune.service.replies import (
     parameters,
     refuse,
     refuse_repeats,
-    sent,
 )
 from autotune.service.schema import (
     AnswerBody,
@@ -44,7 +42,7 @@ from autotune.service.schema import (
     LiveBody,
     ReadyBody,
 )
-from autotune.service.shortcut import AnswersFromMemory
+from autotune.service.shortcut import Answers
 from autotune.service.writing import LIMITS, writing
 
 
@@ -62,7 +60,7 @@ def create_app(store: Store, devices: Devices, hosts: Collection[str] | None = N
 
     app = FastAPI(title="tiling-autotune", version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan)
     install_handlers(app)
-    app.add_middleware(AnswersFromMemory, memory=memory, misses=misses)  # the innermost: no check is passed over
+    app.add_middleware(Answers, memory=memory, misses=misses, devices=devices)  # the innermost: no check is passed over
     app.add_middleware(BodyLimit, limits=LIMITS)
     if hosts is not None:
         app.add_middleware(HostCheck, hosts=tuple(hosts))
@@ -95,19 +93,13 @@ def _answers(memory: Memory, devices: Devices, misses: Misses) -> APIRouter:
         openapi_extra={"parameters": parameters(BestQuery)},
     )
     async def best(request: Request) -> Response:
-        # In the event loop: a read of one row, or of memory, costs less than the way to another thread and back.
+        # What has an answer was answered by ``Answers``: here is said why the rest has none.
         refuse_repeats(request)
-        version = memory.refresh()
+        memory.refresh()
         question = Question.of(_query(request), devices)
         found = ask(question)
         request.state.match = found.match if found else "none"
-        if found is None:
-            return refuse(404, question.unanswered, "allow")
-        content = json.dumps(found.to_json(), separators=(",", ":")).encode()
-        missed = None if found.match in OWN else question
-        kept = Remembered(content, entity_tag(content), found.match, missed)
-        memory.keep(version, request.scope["query_string"], kept)
-        return sent(request.headers.get("if-none-match", ""), content, kept.tag)
+        return cacheable(request, found.to_json()) if found else refuse(404, question.unanswered, "allow")
 
     @router.post(
         "/best/batch",

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
-from math import dist, log2
+from heapq import heapify, heappop
+from math import dist
 from typing import Any, Protocol
 
-from autotune.errors import PlanError, PlanRejected, UnknownName
+from autotune.errors import PlanRejected
 from autotune.outcome import MEASURED, BestPlan
-from autotune.plan import TilingPlan, pad
+from autotune.plan import CoreSplit, TilingPlan, pad
 from autotune.problem import AttentionProblem
 from autotune.service.device import Device
-from autotune.strategies.core_split import complete
+from autotune.strategies.core_split import RULES, block_num
 from autotune.strategies.registry import TilingStrategy
 
 RUNGS = PINNED, EXACT, NEAREST, DEFAULT = ("pinned", "exact", "nearest", "default")
@@ -105,11 +106,7 @@ def answer(
 
 def distance(one: AttentionProblem, other: AttentionProblem) -> float:
     """Doublings between two problems: Euclidean over log2 of batch * heads, of Nq and of N."""
-    return dist(_spot(one), _spot(other))
-
-
-def _spot(problem: AttentionProblem) -> tuple[float, float, float]:
-    return log2(problem.heads_total), log2(problem.Nq), log2(problem.N)
+    return dist(one.doublings, other.doublings)
 
 
 def _pinned(problem: AttentionProblem, device: Device, store: Bests, target: str | None) -> Answer | None:
@@ -146,23 +143,28 @@ Rung = Callable[[AttentionProblem, Device, Bests, "str | None"], "Answer | None"
 _LADDER: dict[str, Rung] = dict(zip(RUNGS, (_pinned, _exact, _nearest, _default), strict=True))
 
 
-def _neighbours(problem: AttentionProblem, bests: Iterable[BestPlan]) -> list[BestPlan]:
+def _neighbours(problem: AttentionProblem, bests: Iterable[BestPlan]) -> Iterator[BestPlan]:
     """Those within MAX_DISTANCE whose heads fill as many 16-wide tiles, nearest first, measured before emulated."""
-    head_dim, spot = pad(problem.head_dim), _spot(problem)
-    alike = ((dist(spot, _spot(best.problem)), best) for best in bests if pad(best.problem.head_dim) == head_dim)
-    near = [(far, best) for far, best in alike if far <= MAX_DISTANCE]
-    return [
-        best for _, best in sorted(near, key=lambda one: (one[0], one[1].timing.kind != MEASURED, one[1].problem.key))
+    head_dim, spot = pad(problem.head_dim), problem.doublings
+    # A heap, because nearly always the first is taken.
+    near = [
+        (far, best.timing.kind != MEASURED, best.problem.key, best.target, best)
+        for best in bests
+        if (far := dist(spot, best.problem.doublings)) <= MAX_DISTANCE and pad(best.problem.head_dim) == head_dim
     ]
+    heapify(near)
+    while near:
+        yield heappop(near)[-1]
 
 
 def _transferred(problem: AttentionProblem, plan: TilingPlan, device: Device) -> TilingPlan | None:
-    """The plan cut to the problem's padded lengths, its cores split anew; None where it is not legal."""
-    cut = replace(plan, Br=min(plan.Br, pad(problem.Nq)), Bc=min(plan.Bc, pad(problem.N)))
-    try:
-        fitted = complete(cut, problem, device.hardware)
-    except (PlanRejected, PlanError, UnknownName):  # e.g. the split rule of an extension that is not installed here
+    """The plan cut to the problem's padded lengths, on as many cores as get work; None where it is not legal."""
+    rule = plan.core_split.rule
+    if rule not in RULES:  # of an extension that is not installed here
         return None
+    Br, Bc = min(plan.Br, pad(problem.Nq)), min(plan.Bc, pad(problem.N))
+    split = CoreSplit(rule, block_num(problem, Br, Bc, device.hardware))
+    fitted = replace(plan, Br=Br, Bc=Bc, core_split=split)
     return fitted if _legal(problem, fitted, device) else None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import cache
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, Metric
@@ -40,8 +41,13 @@ class Metrics:
         route = getattr(scope.get("route"), "path", OTHER)
         method = scope["method"] if scope["method"] in METHODS else OTHER
         match = scope.get("state", {}).get("match", "")
-        self._requests.labels(route, method, status, match).inc()
-        self._seconds.labels(route).observe(seconds)
+        requests, times = self._children(route, method, status, match)
+        requests.inc()
+        times.observe(seconds)
+
+    @cache  # noqa: B019 -- as many as there are series, which are bounded
+    def _children(self, route: str, method: str, status: int, match: str) -> tuple[Counter, Histogram]:
+        return self._requests.labels(route, method, status, match), self._seconds.labels(route)
 
     def text(self) -> bytes:
         """All series as they stand."""

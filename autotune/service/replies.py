@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from hashlib import sha256
 from http import HTTPStatus
@@ -11,7 +10,7 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 from starlette.exceptions import HTTPException
 
 from autotune.errors import AutotuneError, InvalidInput, StoreError
@@ -42,8 +41,16 @@ class ProblemJSON(JSONResponse):
 
 def cacheable(request: Request, body: Mapping[str, Any]) -> Response:
     """200 with the body and its ETag, or 304 when the client has that body already (RFC 9110, 13.1.2)."""
-    content = json.dumps(body, separators=(",", ":")).encode()
+    content = serialised(body)
     return sent(request.headers.get("if-none-match", ""), content, entity_tag(content))
+
+
+def serialised(body: Mapping[str, Any]) -> bytes:
+    """A body as compact JSON."""
+    return _BODY.dump_json(body)
+
+
+_BODY: TypeAdapter[Any] = TypeAdapter(Any)  # Pydantic's writer takes a third of the time of the standard library's
 
 
 def sent(if_none_match: str, content: bytes, tag: str) -> Response:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -272,6 +274,22 @@ def check_problem(problem: AttentionProblem, plan: TilingPlan, hardware: Hardwar
 
 def geometry(problem: AttentionProblem, plan: TilingPlan, hardware: Hardware) -> Geometry:
     """Blocks with the longest chunk that fits the chip. Raises PlanRejected where not even one tile does."""
+    keys = min(problem.N, plan.Bc + 1)  # of longer keys it only matters that they are longer
+    return _fitting(_Form(problem.head_dim, keys, problem.attn_mask, problem.alibi, problem.dropout), plan, hardware)
+
+
+class _Form(NamedTuple):
+    """What of a problem decides how its blocks lie in memory."""
+
+    head_dim: int
+    N: int
+    attn_mask: str
+    alibi: bool
+    dropout: bool
+
+
+@lru_cache(maxsize=1024)  # a service asks again and again, at other lengths
+def _fitting(problem: _Form, plan: TilingPlan, hardware: Hardware) -> Geometry:
     keys = plan.Bc // TILE
     for chunk in range(min(ceil_div(keys, FEWEST_CHUNKS), MOST_CHUNK_TILES), 0, -1):
         even_chunk = ceil_div(keys, ceil_div(keys, chunk))
@@ -286,7 +304,7 @@ def geometry(problem: AttentionProblem, plan: TilingPlan, hardware: Hardware) ->
     raise PlanRejected(f"blocks of {plan.Br} x {plan.Bc} do not fit: {'; '.join(over)}")
 
 
-def _geometry(problem: AttentionProblem, plan: TilingPlan, chunk: int, hardware: Hardware) -> Geometry:
+def _geometry(problem: _Form, plan: TilingPlan, chunk: int, hardware: Hardware) -> Geometry:
     keys, depth, half = plan.Bc // TILE, pad(problem.head_dim) // TILE, plan.exp == "float16"
     rows = plan.Br // TILE
     height = min(rows, plan.slice_rows // TILE or rows)
