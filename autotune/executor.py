@@ -8,7 +8,9 @@ from time import perf_counter
 from typing import Protocol
 
 from autotune.errors import CandidateError
+from autotune.hardware import Hardware
 from autotune.kernels.targets.base import Target, TimingBudget
+from autotune.measure import check_plausible
 from autotune.outcome import Outcome, Timed, outcome_of_error
 from autotune.plan import TilingPlan
 from autotune.problem import AttentionProblem
@@ -49,6 +51,12 @@ def attempt(
         error = verify(target, problem, plan)
         verified = perf_counter()
         timing = compiled.time(budget)
+        check_plausible([timing.time_us], _cycle_us(target.hardware))
         return Timed(timing, error, built - start, verified - built, perf_counter() - verified)
     except CandidateError as failure:
         return outcome_of_error(failure)
+
+
+def _cycle_us(hardware: Hardware) -> float:
+    """One cycle: no launch on any chip is faster. Targets that know a higher bound check that themselves."""
+    return 1 / hardware.clock_mhz if hardware.clock_mhz else 0.0

@@ -22,6 +22,7 @@ OFFENCES = {
     "HTTP belongs to service and the server that runs it": ("db/store.py", "pydantic"),
     "metrics belong to service": ("service/ladder.py", "prometheus_client"),
     "the terminal and the server's loop belong to cli": ("service/ladder.py", "rich"),
+    "YAML is read in one place": ("cli/options.py", "yaml"),
     "matplotlib draws one picture": ("cli/explain.py", "matplotlib.figure"),
     "numpy stays where arrays are": ("client.py", "numpy"),
     "TIK belongs to our kernels": ("service/device.py", "tbe.tik"),

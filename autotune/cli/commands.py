@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 import typer
@@ -40,7 +41,12 @@ Exit codes: 0 done; 1 failed; 2 wrong usage or input; 3 nothing found;
 
 @app.command()
 def sweep(
-    shape: options.Shapes,
+    shape: options.Shapes = None,
+    workload: options.Workload = None,
+    from_config: options.FromConfig = None,
+    lengths: options.Lengths = None,
+    batches: options.Batches = "1",
+    wanted: options.Wanted = False,
     device: options.Device = None,
     op: options.Op = OPS[0],
     attn_mask: options.AttnMask = "none",
@@ -53,6 +59,7 @@ def sweep(
     strategy: options.Strategies = None,
     trials: options.Trials = None,
     budget: options.Budget = None,
+    until: options.Until = None,
     seed: options.Seed = None,
     db: options.Db = None,
     as_json: options.AsJson = False,
@@ -67,11 +74,14 @@ def sweep(
       autotune sweep --shape 2,16,1024,1024,64
       autotune sweep --shape 2,16,1024,1024,64 --shape 1,8,4096,4096,128 --attn-mask causal
       autotune sweep --shape 2,16,16384,16384,128 --budget 8h --db sqlite:///night.db
+      autotune sweep --workload shapes.yaml --wanted --until 07:00
+      autotune sweep --from-config config.json --lengths 512,2048 --batches 1,8 --attn-mask causal
       autotune sweep --shape 8,12,384,384,64 --strategy sparse --strategy wukong --json
     """
     from rich.console import Console
 
     from autotune.cli import composition, progress, tables
+    from autotune.cli.workload import read_config, read_problems, supported
     from autotune.db.store import Store
     from autotune.executor import InProcess
     from autotune.strategies.registry import names
@@ -79,14 +89,28 @@ def sweep(
     from autotune.verify import Verifier
 
     asked = options.ProblemOptions(op, attn_mask, dropout, alibi, window, block_window, high_precision, dtype)
-    problems = asked.problems(shape)
-    composition.check_supported(problems, options.chosen(DEVICE, device))
+    named = [asked.problem(each) for each in shape or ()]
+    if workload:
+        named += read_problems(workload, asked)
+    if from_config:
+        named += read_config(from_config, lengths, batches, asked)
+    elif lengths is not None:
+        raise InvalidInput("--lengths belongs to --from-config", "lengths")
+    if not (named or wanted):
+        raise InvalidInput("nothing to tune: give --shape, --workload, --from-config or --wanted", "shape")
+    where = options.chosen(DEVICE, device)
+    composition.check_supported(named, where)
     options.check_names(strategy or (), names(), "strategy")
-    limit = options.seconds(budget) if budget is not None else None
-    tries = None if trials is None and budget is not None else options.chosen(TRIALS, trials)
+    limit = options.time_limit(budget, until, datetime.now())
+    tries = None if trials is None and limit is not None else options.chosen(TRIALS, trials)
     effort = Effort(tries, limit, options.chosen(SEED, seed))
-    target = composition.open_target(options.chosen(DEVICE, device))
+    target = composition.open_target(where)
     store = Store.open(options.chosen(DB, db))
+    missed = [miss.problem for miss in store.wanted() if miss.device == target.hardware.name] if wanted else []
+    possible, reasons = supported(missed, lambda problem: composition.check_supported([problem], where))
+    for reason in reasons:
+        typer.echo(f"warning: wanted, and left out: {reason}", err=True)
+    problems = list(dict.fromkeys([*named, *possible]))
     # What ends a job politely ends a sweep as Ctrl-C does: the best plan is published first.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with composition.reserved(target), progress.shown(Console(stderr=True)) as notify:

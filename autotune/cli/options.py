@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 import typer
@@ -21,7 +23,16 @@ def _option(flag: str, metavar: str, text: str, setting: Setting[Any] | None = N
 
 
 Shape: TypeAlias = Annotated[str, _option("--shape", "B,H,Nq,N,D", f"{SHAPE_FORM}.")]
-Shapes: TypeAlias = Annotated[list[str], _option("--shape", "B,H,Nq,N,D", f"{SHAPE_FORM}. Several: repeat.")]
+Shapes: TypeAlias = Annotated[list[str] | None, _option("--shape", "B,H,Nq,N,D", f"{SHAPE_FORM}. Several: repeat.")]
+Workload: TypeAlias = Annotated[Path | None, _option("--workload", "FILE", "Problems in a .yaml, .json or .csv file.")]
+FromConfig: TypeAlias = Annotated[
+    Path | None, _option("--from-config", "FILE", "A model's config.json, at each of --lengths.")
+]
+Lengths: TypeAlias = Annotated[str | None, _option("--lengths", "LIST", "Tokens, for --from-config: 512,2048")]
+Batches: TypeAlias = Annotated[str, _option("--batches", "LIST", "Sequences, for --from-config: 1,8 [1]")]
+Wanted: TypeAlias = Annotated[
+    bool, typer.Option("--wanted", help="What the service was asked for on the device and had no plan of.")
+]
 Op: TypeAlias = Annotated[str, _option("--op", "NAME", f"{' or '.join(OPS)} [{OPS[0]}]")]
 AttnMask: TypeAlias = Annotated[str, _option("--attn-mask", "NAME", f"{', '.join(ATTN_MASKS)} [none]")]
 Dropout: TypeAlias = Annotated[bool, typer.Option("--dropout", help="Dropout on the probabilities.")]
@@ -42,6 +53,7 @@ Trials: TypeAlias = Annotated[str | None, _option("--trials", "N", "Plans to try
 Budget: TypeAlias = Annotated[
     str | None, _option("--budget", "TIME", "Time for all problems: 8h, 90m, 30s. Without --trials it alone limits.")
 ]
+Until: TypeAlias = Annotated[str | None, _option("--until", "HH:MM", "The same as a local time, the next one: 07:00.")]
 Seed: TypeAlias = Annotated[str | None, _option("--seed", "N", "Start of the search's random numbers.", SEED)]
 Db: TypeAlias = Annotated[str | None, _option("--db", "URL", "The database, sqlite:///FILE.", DB)]
 Url: TypeAlias = Annotated[str | None, _option("--url", "URL", "Ask this service instead of the database.")]
@@ -50,6 +62,7 @@ Host: TypeAlias = Annotated[str | None, _option("--host", "ADDRESS", "Address to
 Port: TypeAlias = Annotated[str | None, _option("--port", "N", "Port to listen on.", PORT)]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
 
+UNTIL_FORM = re.compile(r"([01]\d|2[0-3]):([0-5]\d)", re.ASCII)
 BUDGET_FORM = re.compile(r"(\d{1,6})([smh])", re.ASCII)
 SECONDS = {"s": 1, "m": 60, "h": 3600}
 
@@ -69,17 +82,16 @@ class ProblemOptions:
 
     def problem(self, shape: str) -> AttentionProblem:
         """The problem at a shape. Raises ProblemError."""
-        return AttentionProblem.of(
-            parse_shape(shape),
-            op=self.op,
-            dtype=self.dtype,
-            attn_mask=self.attn_mask,
-            dropout=self.dropout,
-            alibi=self.alibi,
-            window=self.window and parse_window("window", self.window),
-            block_window=self.block_window and parse_window("block_window", self.block_window),
-            high_precision=self.high_precision,
-        )
+        return self.of(parse_shape(shape))
+
+    def of(self, shape: Sequence[int]) -> AttentionProblem:
+        """The problem at a shape of four or five numbers. Raises ProblemError."""
+        return AttentionProblem.from_json({**self.to_json(), "shape": tuple(shape)})
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything but the shape, by the names of a problem's fields. Raises ProblemError."""
+        windows = {"window": self.window, "block_window": self.block_window}
+        return {**asdict(self), **{name: text and parse_window(name, text) for name, text in windows.items()}}
 
     def problems(self, shapes: Sequence[str]) -> list[AttentionProblem]:
         """The problems at these shapes, each once. Raises ProblemError."""
@@ -102,6 +114,24 @@ def seconds(budget: str) -> int:
     if form is None or int(form[1]) == 0:
         raise InvalidInput(f"--budget is {budget[:60]!r}; write a time as 8h, 90m or 30s", "budget")
     return int(form[1]) * SECONDS[form[2]]
+
+
+def seconds_until(until: str, now: datetime) -> float:
+    """From now to the next local time ``HH:MM``. Raises InvalidInput."""
+    form = UNTIL_FORM.fullmatch(until)
+    if form is None:
+        raise InvalidInput(f"--until is {until[:60]!r}; write a time of day as 07:00", "until")
+    end = now.replace(hour=int(form[1]), minute=int(form[2]), second=0, microsecond=0)
+    return ((end if end > now else end + timedelta(days=1)) - now).total_seconds()
+
+
+def time_limit(budget: str | None, until: str | None, now: datetime) -> float | None:
+    """Seconds that a sweep may take, None where neither limits it. Raises InvalidInput."""
+    if budget is not None and until is not None:
+        raise InvalidInput("--budget and --until exclude each other: both say when the sweep ends", "until")
+    if until is not None:
+        return seconds_until(until, now)
+    return None if budget is None else seconds(budget)
 
 
 def check_names(names: Iterable[str], known: Sequence[str], option: str) -> None:
