@@ -7,7 +7,8 @@ each with a fresh search and a seed of its own. An evaluation is a point that wa
 fails; illegal points are in no table and cost nothing. The score is the best time there is over the best time seen, its
 mean over the repeats and then over the GPU spaces. Plain Optuna is its TPE sampler with categorical axes, a repeated or
 illegal proposal answered without being counted. The attention spaces are one kernel on a CPU at three problems; there
-the score is the evaluations until a time within 5 % of the best, from scratch and after the best plans of the other two.
+the score is the evaluations until a time within 5 % of the best, from scratch and
+after the best points of the other two.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from random import Random
@@ -66,7 +67,7 @@ class Recording:
         return min(time for time in self.times.values() if time is not None)
 
 
-@lru_cache(maxsize=None)
+@cache
 def load(path: Path) -> Recording:
     """A recorded space."""
     with gzip.open(path, "rt") as file:
