@@ -10,6 +10,7 @@ from pathlib import Path
 from autotune.cli.device_lock import held
 from autotune.cli.options import check_names
 from autotune.errors import InvalidInput, ProblemError, TargetUnavailable, UnknownName
+from autotune.explain import explain
 from autotune.kernels.davinci import profiles, soc
 from autotune.kernels.davinci.calibration import Timer, emulated
 from autotune.kernels.davinci.costs import Profile
@@ -91,7 +92,12 @@ def targets() -> tuple[list[Target], dict[str, str]]:
 def devices(first: str) -> Devices:
     """What plans are served for: the chips of all usable targets, that of the target ``first`` before others."""
     found = {
-        target.hardware.name: Device(target.hardware, {target.name: target.fingerprint}, kernel_check(target))
+        target.hardware.name: Device(
+            target.hardware,
+            {target.name: target.fingerprint},
+            kernel_check(target),
+            partial(explain, target) if isinstance(target, EmulatedTarget) else None,
+        )
         for target in targets()[0]
     }
     return dict(sorted(found.items(), key=lambda item: first not in item[1].targets))

@@ -2,43 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import fields
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from autotune import text
-from autotune.explain import Explained, Stability, line, source
+from autotune import explained, text
+from autotune.explain import Explained, Stability
+from autotune.explained import TextTable
 from autotune.kernels.davinci.calibration import Calibration
 from autotune.kernels.davinci.constants import constants
-from autotune.kernels.davinci.explain import Stall
-from autotune.kernels.davinci.flags import EVENTS
 from autotune.kernels.davinci.soc import SoC
 from autotune.kernels.davinci.table import ROWS
 
-LONGEST = 8
-"""Stalls that are listed of the busiest pipe, and of all others together."""
-STALL_HEADINGS = ("pipe", "share", "cycles", "times", "cause", "line", "source")
 SOURCE_WIDTH = 36
 """Characters of a kernel's line that are shown."""
 NO_TERMINAL_COLUMNS = 140
 """Width of tables in a file or a pipe."""
 
 
-def show(explained: Explained, chosen: str, stable: Stability | None) -> None:
+def show(found: Explained, chosen: str, stable: Stability | None) -> None:
     """Times, pipes, stalls and bytes; ``chosen`` says where the plan comes from."""
-    found, console = explained.found, _console()
-    busiest = max(found.shares, key=lambda pipe: found.shares[pipe].busy)
-    for sentence in (*_sentences(explained, chosen), *(_stability(stable) if stable else ())):
+    console = _console()
+    for sentence in (*explained.sentences(found, chosen), *(_stability(stable) if stable else ())):
         console.print(sentence, markup=False, highlight=False, soft_wrap=True)
-    console.print(_pipes(explained), markup=False)
-    own = [stall for stall in found.stalls if stall.pipe == busiest]
-    others = [stall for stall in found.stalls if stall.pipe != busiest]
-    console.print(_stalls(f"Longest stalls of {busiest}, the busiest pipe", own, found.cycles), markup=False)
-    console.print(_stalls("Longest stalls of the other pipes", others, found.cycles), markup=False)
-    console.print(_bytes(explained), markup=False)
+    console.print(_table(explained.pipes(found)), markup=False)
+    for stalls in explained.stalls(found):
+        console.print(_stalls(stalls), markup=False)
+    console.print(_table(explained.moved(found)), markup=False)
 
 
 def show_calibration(found: Calibration, chip: SoC, output: Path) -> None:
@@ -60,26 +53,10 @@ def show_calibration(found: Calibration, chip: SoC, output: Path) -> None:
         if row.name == name and row.name.startswith("v")
     ]
     console = _console()
-    console.print(_table(f"{chip.name}: the timing model's numbers", ("number", "unit", "usual", "measured"), rows))
-    console.print(f"written to {output}", markup=False, highlight=False, soft_wrap=True)
-
-
-def _sentences(explained: Explained, chosen: str) -> Iterable[str]:
-    found, (pipe, bound) = explained.found, explained.found.bound
-    yield f"{text.of_problem(explained.problem)} on {explained.target}"
-    yield f"plan: {text.of_plan(explained.plan)} ({chosen})"
-    yield f"time: {text.of_time(found.estimate.time_us)}, emulated by {found.estimate.model}"
-    yield f"core {found.core} is the slowest with {found.cycles} cycles; the mean is {found.balance:.0%} of that"
-    yield (
-        f"bound: the work of {pipe} takes {bound} cycles at full rate; "
-        f"this plan reaches {bound / max(found.cycles, 1):.0%} of it"
+    console.print(
+        _table(TextTable(f"{chip.name}: the timing model's numbers", ("number", "unit", "usual", "measured"), rows))
     )
-    short = [f"{pair}: {most}" for pair, most in found.flags.items() if most > EVENTS]
-    if short:
-        yield (
-            f"more flags are in flight than the {EVENTS} events that a pair of queues has ({', '.join(short)}): "
-            "where TIK waits before it uses an event again, this time is too short"
-        )
+    console.print(f"written to {output}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _stability(stable: Stability) -> Iterable[str]:
@@ -93,41 +70,17 @@ def _stability(stable: Stability) -> Iterable[str]:
         yield f"on its own decides: {ends}"
 
 
-def _pipes(explained: Explained) -> Table:
-    found = explained.found
-
-    def share(cycles: int | None) -> str:
-        return "" if cycles is None else f"{cycles / max(found.cycles, 1):.1%}"
-
-    rows = [
-        (pipe, share(s.busy), share(s.stalled), share(s.idle), share(found.full_rate.get(pipe)))
-        for pipe, s in found.shares.items()
-    ]
-    return _table("Where the cycles go", ("pipe", "busy", "stalled", "nothing issued", "work at full rate"), rows)
-
-
-def _stalls(title: str, stalls: Sequence[Stall], total: int) -> Table:
-    rows = [
-        (stall.pipe, f"{stall.cycles / total:.1%}", str(stall.cycles), str(stall.times), stall.cause,
-         line(stall.where), source(stall.where))
-        for stall in stalls[:LONGEST]
-    ]  # fmt: skip
-    table = _table(title, STALL_HEADINGS, rows)
-    for column, cells in zip(table.columns, zip(STALL_HEADINGS, *rows)):
+def _stalls(stalls: TextTable) -> Table:
+    table = _table(stalls)
+    for column, cells in zip(table.columns, zip(stalls.headings, *stalls.rows)):
         column.no_wrap, column.min_width = True, max(map(len, cells))
     table.columns[-1].min_width, table.columns[-1].max_width = 0, SOURCE_WIDTH
     return table
 
 
-def _bytes(explained: Explained) -> Table:
-    found = explained.found
-    rows = [(route, str(moved), str(found.moved_by_all[route])) for route, moved in found.moved.items()]
-    return _table("Bytes moved", ("route", f"core {found.core}", "all cores"), rows)
-
-
-def _table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    table = Table(*headings, title=title, title_justify="left", highlight=False)
-    for row in rows:
+def _table(given: TextTable) -> Table:
+    table = Table(*given.headings, title=given.title, title_justify="left", highlight=False)
+    for row in given.rows:
         table.add_row(*row)
     return table
 

@@ -15,6 +15,7 @@ from autotune import __version__
 from autotune.db.store import Store
 from autotune.errors import InvalidInput, StoreError
 from autotune.service.device import Devices
+from autotune.service.explaining import explaining
 from autotune.service.ladder import OWN, Answer
 from autotune.service.limits import BodyLimit, HostCheck
 from autotune.service.listing import listing
@@ -69,6 +70,7 @@ def create_app(store: Store, devices: Devices, hosts: Collection[str] | None = N
     app.include_router(listing(store, devices, misses))
     app.include_router(writing(store, devices))
     app.include_router(_health(store, metrics))
+    app.include_router(explaining(memory, devices))
 
     @app.get("/docs", include_in_schema=False)
     def docs() -> HTMLResponse:

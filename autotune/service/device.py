@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from autotune.errors import UnknownName
 from autotune.hardware import Hardware
@@ -11,11 +12,17 @@ from autotune.outcome import BestPlan
 from autotune.plan import TilingPlan
 from autotune.problem import AttentionProblem
 
+if TYPE_CHECKING:
+    from autotune.explain import Explained
+
 Check = Callable[[AttentionProblem, TilingPlan], None]
 """Legality: returns when the kernel can execute the plan on the problem exactly, raises PlanRejected when it cannot.
 
 The plan's core split has its rule and block_num; its ``work`` may be empty.
 """
+
+Explain = Callable[[AttentionProblem, TilingPlan], "Explained"]
+"""Where the emulated time of a plan goes. Raises PlanError, CandidateError."""
 
 
 @dataclass(frozen=True)
@@ -24,11 +31,13 @@ class Device:
 
     fingerprints: target name (``emulated:Ascend910A``) to the fingerprint a result of that target has at present;
     a stored result of a known target with another fingerprint is stale. check: see ``Check``; O(1) in the shape.
+    explain: see ``Explain``; None for a chip whose times are measured.
     """
 
     hardware: Hardware
     fingerprints: Mapping[str, str]
     check: Check
+    explain: Explain | None = None
 
     @property
     def targets(self) -> tuple[str, ...]:
