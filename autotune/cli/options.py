@@ -93,10 +93,6 @@ class ProblemOptions:
         windows = {"window": self.window, "block_window": self.block_window}
         return {**asdict(self), **{name: text and parse_window(name, text) for name, text in windows.items()}}
 
-    def problems(self, shapes: Sequence[str]) -> list[AttentionProblem]:
-        """The problems at these shapes, each once. Raises ProblemError."""
-        return list(dict.fromkeys(self.problem(shape) for shape in shapes))
-
 
 def chosen(setting: Setting[Value], given: str | None) -> Value:
     """The option's value where it was given, otherwise the setting's. Raises InvalidInput."""

@@ -36,8 +36,9 @@ def read_problems(path: Path, options: ProblemOptions) -> list[AttentionProblem]
     parse = _FORMATS.get(path.suffix.lower())
     if parse is None:
         raise InvalidInput(f"--workload {path}: its name must end with {', '.join(_FORMATS)}", "workload")
+    text = _read(path, "workload")
     try:
-        entries = parse(_read(path, "workload"))
+        entries = parse(text)
     except (ValueError, yaml.YAMLError, csv.Error, RecursionError) as error:
         raise InvalidInput(f"--workload {path} cannot be read: {error}", "workload") from error
     if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
@@ -55,8 +56,9 @@ def read_config(path: Path, lengths: str | None, batches: str, options: ProblemO
     if lengths is None:
         raise InvalidInput("--from-config needs --lengths, for example --lengths 512,2048", "lengths")
     sizes = [(batch, length) for batch in _numbers("batches", batches) for length in _numbers("lengths", lengths)]
+    text = _read(path, "from-config")
     try:
-        config = json.loads(_read(path, "from-config"))
+        config = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"--from-config {path} is no JSON: {error}", "from-config") from error
     if not isinstance(config, dict):

@@ -42,11 +42,14 @@ BAD_SWEEPS = [
     (f"{GOOD} --until 24:00", "--until is '24:00'; write a time of day as 07:00"),
     (f"{GOOD} --until 07:00 --budget 8h", "--budget and --until exclude each other"),
     (f"{GOOD} --lengths 512", "--lengths belongs to --from-config"),
-    ("--workload none.yaml", "--workload: cannot read none.yaml: No such file or directory"),
+    ("--workload none.yaml", "autotune: --workload: cannot read none.yaml: No such file or directory"),
     ("--workload shapes.txt", "its name must end with .yaml, .yml, .json, .csv"),
     ("--from-config config.json", "--from-config needs --lengths"),
     ("--from-config config.json --lengths 5x", "--lengths is '5x'; write whole numbers with commas"),
-    ("--from-config none.json --lengths 512", "--from-config: cannot read none.json: No such file or directory"),
+    (
+        "--from-config none.json --lengths 512",
+        "autotune: --from-config: cannot read none.json: No such file or directory",
+    ),
     (f"{GOOD} --seed -1", "--seed is '-1'; it must be a whole number from 0"),
 ]
 BAD_QUESTIONS = [

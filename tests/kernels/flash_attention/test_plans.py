@@ -185,3 +185,12 @@ def test_the_scale_is_a_power_of_two_and_a_rest(head_dim: int) -> None:
 
 def test_powers_of_four_need_no_rest() -> None:
     assert [d for d in range(1, 257) if plans.Scale.of(d).rest == 1] == [1, 4, 16, 64, 256]
+
+
+@pytest.mark.parametrize(
+    ("n", "buffers", "looped"), [(255, 1, False), (256, 1, True), (257, 2, True), (300, 2, True), (1 << 20, 2, True)]
+)
+def test_of_the_key_length_it_only_matters_whether_it_is_over_a_block(n: int, buffers: int, looped: bool) -> None:
+    problem = AttentionProblem.of((1, 1, 256, n, 64))
+    geometry = plans.check(problem, TilingPlan(64, 256, double_buffer=True), CHIP)
+    assert (geometry.buffers, geometry.looped) == (buffers, looped)
