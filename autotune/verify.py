@@ -5,8 +5,9 @@ Order is law: a candidate is timed only after it came through here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from numpy.typing import NDArray
 from autotune.errors import WrongAnswer
 from autotune.hardware import Hardware
 from autotune.kernels.flash_attention import reference
+from autotune.kernels.flash_attention.reference import WINDOW_BLOCK
+from autotune.kernels.flash_attention.windows import some_see_nothing
 from autotune.kernels.targets.base import Target
 from autotune.plan import TilingPlan, ceil_div
 from autotune.problem import AttentionProblem
@@ -32,6 +35,8 @@ LEAST_OUTPUT = 0.5
 """Length that an output counts as at least, over that of as many means of N unit normal numbers: few may cancel."""
 LSE_TOLERANCE = 2e-2
 """Absolute distance of a row's log-sum-exp: 2.5 steps of fp16 from 8 to 16, where a kernel may round it to fp16."""
+LEAST_LSE = -1e30
+"""The log-sum-exp of a row without keys is -inf, or less than this where a chip saturates."""
 HEADS = 2
 """Heads (over the batch) of the small problem: enough to see one head's data reach another."""
 MASKED = 0.3
@@ -68,7 +73,9 @@ def reduced(problem: AttentionProblem, plan: TilingPlan) -> AttentionProblem:
     """At most two heads, and of queries and keys two whole blocks and the problem's own tail block, where it has them.
 
     Under a causal mask as many query blocks as reach the second key block, and as many key blocks as they reach: some
-    rows see a whole key block and then cross the diagonal in another.
+    rows see a whole key block and then cross the diagonal in another. Windows are shortened, to at most a key block,
+    and lengths are such that some rows leave the first key block out, some the last, and some see no key where some do
+    so in the problem.
     """
     tiling = plan.tiling(problem)
     batch = min(problem.batch, HEADS)
@@ -76,13 +83,44 @@ def reduced(problem: AttentionProblem, plan: TilingPlan) -> AttentionProblem:
     if problem.attn_mask == "causal":
         whole_rows = max(whole_rows, ceil_div(plan.Bc, plan.Br))
         whole_keys = max(1, (whole_rows * plan.Br + tiling.last_Br - 1) // plan.Bc)
+    window, tokens = _shorten(problem.window, (problem.Nq - 1, problem.N - 1), partial(_last_part, block=plan.Bc))
+    ends = ((problem.Nq - 1) // WINDOW_BLOCK, (problem.N - 1) // WINDOW_BLOCK)
+    block_window, blocks = _shorten(problem.block_window, ends, partial(min, 1))
+    if window or block_window:
+        reach = plan.Bc + max(tokens, (blocks + 1) * WINDOW_BLOCK if block_window else 0)
+        whole_keys = max(whole_keys, 1 + ceil_div(reach + plan.Br, plan.Bc))
+        if some_see_nothing(problem):
+            reach += (whole_keys + 1) * plan.Bc
+        whole_rows = max(whole_rows, 1 + ceil_div(reach, plan.Br))
     return replace(
         problem,
         batch=batch,
         heads=min(problem.heads, HEADS // batch),
         Nq=min(problem.Nq, whole_rows * plan.Br + tiling.last_Br),
         N=min(problem.N, whole_keys * plan.Bc + tiling.last_Bc),
+        window=window,
+        block_window=block_window,
     )
+
+
+Window = tuple[int, int] | None
+
+
+def _shorten(window: Window, ends: tuple[int, int], short: Callable[[int], int]) -> tuple[Window, int]:
+    """A window whose sides are shortened where some key lies outside of them, and the longest of these then.
+
+    ends: the least sides outside of which there is no key; such a side stays.
+    """
+    if window is None:
+        return None, 0
+    cut = [(short(side), side < end) for side, end in zip(window, ends)]
+    before, after = (new if hides else side for side, (new, hides) in zip(window, cut))
+    return (before, after), max((new for new, hides in cut if hides), default=0)
+
+
+def _last_part(tokens: int, block: int) -> int:
+    """What is left of so many tokens without whole blocks: 0 of none, else 1 to ``block``."""
+    return (tokens - 1) % block + 1 if tokens else 0
 
 
 def reduced_plan(plan: TilingPlan, small: AttentionProblem, hardware: Hardware) -> TilingPlan:
@@ -137,11 +175,15 @@ def _do(problem: AttentionProblem) -> Array:
 
 
 def _compare(o: Array, exact_o: Array, lse: Array, exact_lse: Array, keys: int) -> float:
+    """A row without keys has to have zeros and a log-sum-exp whose exponential is 0."""
+    without_keys = np.isinf(exact_lse)
     _finite("output", o)
-    _finite("log-sum-exp", lse)
+    _finite("log-sum-exp", lse[~without_keys])
     least = LEAST_OUTPUT * (o.size / keys) ** 0.5
     error = _compare_rows("the output", o, exact_o, OUTPUT_TOLERANCE, least)
-    lse_distance = np.abs(lse - exact_lse)
+    wrong = without_keys & (o.any(axis=-1) | ~(lse < LEAST_LSE))
+    _limit("a row without keys", float(wrong.max()), 0.0, wrong)
+    lse_distance = np.abs(np.where(without_keys, 0.0, lse) - np.where(without_keys, 0.0, exact_lse))
     _limit("a log-sum-exp", float(lse_distance.max()), LSE_TOLERANCE, lse_distance)
     return error
 

@@ -111,8 +111,8 @@ class Buffers:
             self.alibi = ring(keys, "alibi_l1")
             self.alibi_factor = tensor("float16", height, module.scope_cbuf, "alibi_factor_l1")
             self.alibi_cube = tensor("float16", height, module.scope_cb, "alibi_factor_l0b")
-        if geometry.mask_terms:
-            self.diagonal_l1 = tensor("float16", geometry.mask_terms, module.scope_cbuf, "diagonal_l1")
-            self.diagonal = tensor("float16", geometry.mask_terms, module.scope_cb, "diagonal_l0b")
-        if geometry.strip:
-            self.strip = tensor("float16", geometry.strip, module.scope_cbuf, "strip_l1")
+        if geometry.diagonals:
+            self.diagonal_l1 = tensor("float16", geometry.diagonals, module.scope_cbuf, "diagonal_l1")
+            self.diagonal = tensor("float16", geometry.diagonals, module.scope_cb, "diagonal_l0b")
+        if geometry.strip_tiles:
+            self.strip = tensor("float16", geometry.strip_tiles, module.scope_cbuf, "strip_l1")

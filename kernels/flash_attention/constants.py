@@ -1,12 +1,14 @@
-"""Constant operands of the cube, made once per core: ones, the causal strip and the mask's value on a diagonal."""
+"""Constant operands of the cube, made once per core: ones, strips across borders, and the mask's value on diagonals."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from autotune.kernels.flash_attention.buffers import TILE_ELEMENTS
 from autotune.kernels.flash_attention.context import Context
+from autotune.kernels.flash_attention.plans import HIDDEN, Strip
 from autotune.kernels.flash_attention.vectors import apply
 from autotune.plan import TILE
 
@@ -25,17 +27,27 @@ def prepare(context: Context) -> None:
         tik.load2dv1(left, buffers.ones, 0, geometry.chunk, 1, 0, False)
     if geometry.half:
         fill(tik, buffers.half.next(), room, buffers.base_l1, 0, geometry.rows, 0.0)
-    if geometry.strip:
-        zeros = geometry.strip_zeros
-        for start, value in ((0, 0.0), (zeros + 1, 1.0)):
-            fill(tik, buffers.half.next(), room, buffers.strip, start, zeros, value)
-        pattern(tik, buffers.half.next(), buffers.strip[zeros * TILE_ELEMENTS :], 1.0, above_diagonal)
+    for strip in geometry.strips:
+        _prepare_strip(context, strip)
     if geometry.alibi_terms:
         _prepare_alibi(context)
-    if geometry.mask_terms:
-        for index, value in enumerate(context.scale.mask_terms):
-            pattern(tik, buffers.half.next(), buffers.diagonal_l1[index * TILE_ELEMENTS :], value, on_diagonal)
-        tik.load2dv1(buffers.diagonal, buffers.diagonal_l1, 0, geometry.mask_terms, 1, 0, False)
+    values = context.scale.mask_terms[: geometry.mask_terms] + (-HIDDEN,) * int(geometry.hides)
+    for index, value in enumerate(values):
+        pattern(tik, buffers.half.next(), buffers.diagonal_l1[index * TILE_ELEMENTS :], value, on_diagonal)
+    if values:
+        tik.load2dv1(buffers.diagonal, buffers.diagonal_l1, 0, len(values), 1, 0, False)
+
+
+def _prepare_strip(context: Context, strip: Strip) -> None:
+    """Zeros where the border hides nothing, ``value`` where it hides."""
+    tik, buffers, room, border = context.tik, context.buffers, context.geometry.passing_tiles, strip.border
+    value = HIDDEN if border.hides else 1.0
+    ends = (0.0, value) if border.above else (value, 0.0)
+    for start, filler in zip((strip.start, strip.end - strip.reach), ends):
+        fill(tik, buffers.half.next(), room, buffers.strip, start, strip.reach, filler)
+    for number in range(len(border.limits)):
+        target = buffers.strip[(strip.middle + number) * TILE_ELEMENTS :]
+        pattern(tik, buffers.half.next(), target, value, partial(border.across, number))
 
 
 def _prepare_alibi(context: Context) -> None:
@@ -65,7 +77,9 @@ def pattern(tik: Any, staging: Any, target: Any, value: float, chosen: Callable[
     """One fractal in L1: ``value`` where a (row, column) is chosen, 0 elsewhere; ``staging`` is a fractal in UB."""
     apply(tik.vec_dup, TILE_ELEMENTS, (staging,), 0.0)
     for first in (0, ROWS_PER_REPEAT):
-        tik.vec_dup(_lanes(first, chosen), staging[first * TILE :], value, 1, 8)
+        lanes = _lanes(first, chosen)
+        if any(lanes):
+            tik.vec_dup(lanes, staging[first * TILE :], value, 1, 8)
     tik.data_move(target, staging, 0, 1, BLOCKS_PER_TILE, 0, 0)
 
 

@@ -8,7 +8,7 @@ cube computes the scores of the next.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
@@ -27,6 +27,7 @@ from autotune.kernels.flash_attention.products import (
     scale_queries,
     scores,
 )
+from autotune.kernels.flash_attention.windows import end_tile, first_tile
 from autotune.plan import TILE, TilingPlan, pad
 from autotune.problem import AttentionProblem
 
@@ -118,7 +119,9 @@ def _row_block(context: Context, position: Any, stop: Any, row_blocks: int, plan
 def _load_ahead(context: Context, position: Any, row_blocks: int, plan: TilingPlan) -> None:
     """Q and the first block of K to L1, for the block of queries at a position, before the one before it has ended."""
     _with_block(context, position, row_blocks, plan, partial(load_queries, context))
-    load_keys(context, position // row_blocks, first_keys(context.problem, plan))
+    head, first = position // row_blocks, position % row_blocks * (plan.Br // TILE)
+    blocks = _KeyBlocks(context, plan)
+    blocks.act_on(blocks.begin(first), partial(load_keys, context, head))
 
 
 def _with_block(
@@ -137,25 +140,20 @@ def _with_block(
         act(last)
 
 
-def first_keys(problem: AttentionProblem, plan: TilingPlan) -> KeyBlock:
-    """The first key block, which every block of queries visits."""
-    return KeyBlock(0, min(plan.Bc, problem.N))
-
-
 @contextmanager
 def _attend(context: Context, block: QueryBlock, plan: TilingPlan) -> Iterator[None]:
     """Attention of a block of queries; inside, what is done when its last scores are there and its output is not."""
-    keys = _Keys(context, block, plan)
-    load_mask(context, block, keys.first)
+    keys = _Visits(context, block, plan)
+    keys.on_first(partial(load_mask, context, block))
     scale_queries(context, block)
-    softmax.begin(context, block, keys.first)
-    keys.first_scores()
-    if keys.whole:
-        with context.tik.for_range(0, keys.visited, name="key_block") as number:
-            keys.visit(keys.whole_block(number))
-    if keys.rest:
+    keys.on_first(partial(softmax.begin, context, block))
+    keys.on_first(keys.first_scores)
+    if keys.blocks.whole:
+        with context.tik.for_range(keys.begin, keys.end, name="key_block") as number:
+            keys.visit(keys.blocks.whole_block(number))
+    if keys.blocks.rest:
         with keys.if_rest_is_seen():
-            keys.visit(keys.rest_block())
+            keys.visit(keys.blocks.rest_block())
     yield
     slices = block.slices(context.geometry)
     softmax.take_output(context, slices[-1])
@@ -163,32 +161,12 @@ def _attend(context: Context, block: QueryBlock, plan: TilingPlan) -> Iterator[N
         softmax.finish(context, queries)
 
 
-class _Keys:
-    """The key blocks that a block of queries visits: ``visited`` whole ones and a shorter one after them.
+class _KeyBlocks:
+    """The key blocks that there are: ``whole`` ones and a shorter one of ``rest`` keys after them, 0 where none is."""
 
-    whole: whole key blocks that there are. rest: keys of the shorter block, 0 where there is none. A causal mask leaves
-    out the key blocks that begin after the last query.
-    """
-
-    def __init__(self, context: Context, block: QueryBlock, plan: TilingPlan) -> None:
-        self.context, self.block, self.plan = context, block, plan
-        self.slices = block.slices(context.geometry)
-        self.tiles = plan.Bc // TILE
+    def __init__(self, context: Context, plan: TilingPlan) -> None:
+        self.context, self.tiles = context, plan.Bc // TILE
         self.whole, self.rest = divmod(context.problem.N, plan.Bc)
-        self.causal = context.problem.attn_mask == "causal"
-        self.visited = self._visited() if self.causal and self.whole else self.whole
-
-    def _visited(self) -> Any:
-        scalar = self.context.tik.Scalar("int32", "visited")
-        scalar.set_as((self.block.first + self.block.tiles + (self.tiles - 1)) // self.tiles)
-        with self.context.tik.if_scope(scalar > self.whole):
-            scalar.set_as(self.whole)
-        return scalar
-
-    def if_rest_is_seen(self) -> Any:
-        """The block of statements that runs where some query sees keys after the whole blocks."""
-        seen = self.block.first + self.block.tiles > self.whole * self.tiles if self.causal else True
-        return self.context.tik.if_scope(seen)
 
     def whole_block(self, number: Any) -> KeyBlock:
         """The whole key block of a number."""
@@ -198,16 +176,75 @@ class _Keys:
         """The shorter key block after the whole ones."""
         return KeyBlock(self.whole * self.tiles, self.rest, self.whole)
 
-    @property
-    def first(self) -> KeyBlock:
-        """The first key block."""
-        return first_keys(self.context.problem, self.plan)
+    def act_on(self, number: Any, act: Callable[[KeyBlock], None]) -> None:
+        """Does something with the key block of a number, which may be symbolic."""
+        if not self.rest:
+            act(self.whole_block(number))
+        elif not self.whole:
+            act(self.rest_block())
+        elif isinstance(number, int):
+            act(self.whole_block(number) if number < self.whole else self.rest_block())
+        else:
+            with self.context.tik.if_scope(number < self.whole):
+                act(self.whole_block(number))
+            with self.context.tik.else_scope():
+                act(self.rest_block())
 
-    def first_scores(self) -> None:
+    def begin(self, first: Any) -> Any:
+        """The number of the first block that queries from tile ``first`` on visit: windows leave out those before.
+
+        Queries that see no key at all visit the last block.
+        """
+        tik, hidden = self.context.tik, first_tile(self.context.geometry.borders, first)
+        if not hidden:
+            return 0
+        begin = tik.Scalar("int32", "begin", 0)
+        for tile in hidden:
+            tik.scalar_max(begin, begin, tile)
+        tik.scalar_min(begin, begin // self.tiles, self.whole - 1 + int(self.rest > 0))
+        return begin
+
+
+class _Visits:
+    """The key blocks that a block of queries visits: whole ones from number ``begin`` to ``end``, and the shorter one.
+
+    Masks and windows leave out the key blocks that no query sees.
+    """
+
+    def __init__(self, context: Context, block: QueryBlock, plan: TilingPlan) -> None:
+        self.context, self.block = context, block
+        self.slices = block.slices(context.geometry)
+        self.blocks = _KeyBlocks(context, plan)
+        self.begin = self.blocks.begin(block.first)
+        self.tiles_before_end = end_tile(context.geometry.borders, block.first, block.tiles - 1)
+        self.end = self._end() if self.tiles_before_end and self.blocks.whole else self.blocks.whole
+
+    def _end(self) -> Any:
+        tik, tiles = self.context.tik, self.blocks.tiles
+        end = tik.Scalar("int32", "end")
+        end.set_as(self.blocks.whole)
+        for tile in self.tiles_before_end:
+            tik.scalar_min(end, end, (tile + (tiles - 1)) // tiles)
+        return end
+
+    @contextmanager
+    def if_rest_is_seen(self) -> Iterator[None]:
+        """The block of statements that runs where some query sees keys after the whole blocks."""
+        whole_tiles = self.blocks.whole * self.blocks.tiles
+        with ExitStack() as conditions:
+            for tile in self.tiles_before_end:
+                conditions.enter_context(self.context.tik.if_scope(tile > whole_tiles))
+            yield
+
+    def on_first(self, act: Callable[[KeyBlock], None]) -> None:
+        """Does something with the first key block that is visited."""
+        self.blocks.act_on(self.begin, act)
+
+    def first_scores(self, keys: KeyBlock) -> None:
         """The scores of the first slice and key block, before any loop; with two buffers, V is loaded ahead too."""
         if self.context.geometry.buffers > 1:
-            load_values(self.context, self.block, self.first)
-        self._begin_scores(self.slices[0], self.first)
+            load_values(self.context, self.block, keys)
+        self._begin_scores(self.slices[0], keys)
 
     def visit(self, keys: KeyBlock) -> None:
         """One key block, slice by slice. The scores that come next are computed beside the softmax of these, and the
@@ -233,7 +270,7 @@ class _Keys:
         self._take_scores(queries, keys)
         softmax.find_peaks(context, queries, keys)
         self._next_scores(queries, keys)
-        goes_on = keys.number > 0
+        goes_on = keys.number > self.begin
         if queries.index:
             softmax.take_output(context, self.slices[queries.index - 1])
         with context.tik.if_scope(goes_on):
@@ -270,8 +307,8 @@ class _Keys:
         number = keys.number
         if isinstance(number, int):
             return
-        with self.context.tik.if_scope(number + 1 < self.visited):
-            act(self.whole_block(number + 1))
-        if self.rest:
+        with self.context.tik.if_scope(number + 1 < self.end):
+            act(self.blocks.whole_block(number + 1))
+        if self.blocks.rest:
             with self.context.tik.else_scope(), self.if_rest_is_seen():
-                act(self.rest_block())
+                act(self.blocks.rest_block())

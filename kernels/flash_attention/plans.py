@@ -8,6 +8,7 @@ dimension) for all queries of a block: rows x 16 x 16 elements. docs/kernels.md 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -16,6 +17,7 @@ import numpy as np
 
 from autotune.errors import PlanError, PlanRejected
 from autotune.hardware import Hardware
+from autotune.kernels.flash_attention.windows import Border, borders
 from autotune.plan import TILE, TilingPlan, ceil_div, pad
 from autotune.problem import AttentionProblem
 
@@ -27,6 +29,8 @@ MOST_CHUNK_TILES = 8
 """Longest chunk, in tiles: with 128 keys instructions are long and buffers still small."""
 MASK_VALUE = -10000.0
 """Added to a masked score."""
+HIDDEN = 65504.0
+"""Largest fp16 number: a score outside a window gets its square taken off by the cube, which leaves nothing of it."""
 MOST_ELEMENTS = (1 << 31) - 1
 """Largest tensor whose elements a 32-bit address expression can count."""
 HALF_REFUSES = ("full", "shared")
@@ -53,9 +57,10 @@ class Geometry:
     rows: Br / 16. slice: tiles of queries that the vector unit takes at a time. keys: Bc / 16. depth: padded head
     dimension / 16. chunk: tiles of keys handed over at a time. ring: chunks of scores that L0C holds. part: tiles of
     the head dimension of Q that L0B holds, all of them where there is room. buffers: K/V buffers in turn. mask: none,
-    full, shared or causal. mask_terms: fp16 terms of the mask's value. looped: whether some key block is whole, so that
-    there is a loop over blocks. half: whether scores and the exponential are fp16. alibi_terms: fp16 terms of what
-    multiplies the ALiBi biases, 0 without them. dropout: whether probabilities are multiplied by a mask.
+    full, shared or causal. mask_terms: fp16 terms of the mask's value. borders: of the keys that queries see. looped:
+    whether some key block is whole, so that there is a loop over blocks. half: whether scores and the exponential are
+    fp16. alibi_terms: fp16 terms of what multiplies the ALiBi biases, 0 without them. dropout: whether probabilities
+    are multiplied by a mask.
     """
 
     rows: int
@@ -68,6 +73,7 @@ class Geometry:
     buffers: int
     mask: str
     mask_terms: int
+    borders: tuple[Border, ...]
     looped: bool
     half: bool
     alibi_terms: int = 0
@@ -79,14 +85,28 @@ class Geometry:
         return self.mask in ("full", "shared")
 
     @property
-    def strip_zeros(self) -> int:
-        """Zero fractals before the causal strip's triangle: a crossing block starts that far above the diagonal."""
-        return self.keys + self.rows - 2
+    def strips(self) -> list[Strip]:
+        """One for each border."""
+        found: list[Strip] = []
+        for border in self.borders:
+            start = found[-1].end if found else 0
+            found.append(Strip(border, start, border.reach(self.rows, self.keys)))
+        return found
 
     @property
-    def strip(self) -> int:
-        """Fractals of the causal strip (zeros, one triangle, as many ones); 0 without a causal mask."""
-        return 2 * self.strip_zeros + 1 if self.mask == "causal" else 0
+    def strip_tiles(self) -> int:
+        """Fractals of all strips."""
+        return self.strips[-1].end if self.borders else 0
+
+    @property
+    def hides(self) -> bool:
+        """Whether there are windows."""
+        return any(border.hides for border in self.borders)
+
+    @property
+    def diagonals(self) -> int:
+        """Diagonals of L0B: the terms of the mask's value, then that of windows."""
+        return self.mask_terms + int(self.hides)
 
     @property
     def score_tile(self) -> int:
@@ -131,8 +151,8 @@ class Geometry:
         return self.score_tile * scores + passing + SINGLE_TILE * self.rows * (self.depth + 1) + vectors
 
     def l1_bytes(self) -> int:
-        """Q of a block twice, P of a slice, the constant ones, strip and diagonal, and K, mask and V of key blocks."""
-        kept = 2 * self.rows * self.depth + self.slice * self.keys + self.chunk + self.strip + self.mask_terms
+        """Q of a block twice, P of a slice, constant ones, strips and diagonals, and K, mask and V of key blocks."""
+        kept = 2 * self.rows * self.depth + self.slice * self.keys + self.chunk + self.strip_tiles + self.diagonals
         kept += self.rows if self.half else 0
         kept += self.slice * self.keys if self.dropout else 0
         kept += self.slice if self.alibi_terms else 0
@@ -145,13 +165,33 @@ class Geometry:
         return 2 * HALF_TILE * (self.depth + 1) * self.chunk
 
     def l0b_bytes(self) -> int:
-        """Two operands P^T of the output's product, each a chunk, Q^T, -base, and the mask's value on diagonals."""
+        """Two operands P^T of the output's product, each a chunk, Q^T, -base, and diagonals."""
         held = 2 * self.chunk + self.part + int(self.half) + int(self.alibi_terms > 0)
-        return HALF_TILE * (self.slice * held + self.mask_terms)
+        return HALF_TILE * (self.slice * held + self.diagonals)
 
     def l0c_bytes(self) -> int:
         """A ring of chunks of scores, the output of a slice and, with dropout, its row sums apart, fp32."""
         return SINGLE_TILE * self.slice * (self.ring * self.chunk + self.depth + 1 + int(self.dropout))
+
+
+@dataclass(frozen=True)
+class Strip:
+    """Fractals in L1 along the keys across a border, from fractal ``start`` on: ``reach`` of one kind, those that are
+    hidden in part, as many of the other kind. A column of tiles is read where its border meets the strip's."""
+
+    border: Border
+    start: int
+    reach: int
+
+    @property
+    def middle(self) -> int:
+        """The first fractal that is hidden in part, or else of the other kind."""
+        return self.start + self.reach
+
+    @property
+    def end(self) -> int:
+        """The fractal after its last."""
+        return self.middle + len(self.border.limits) + self.reach
 
 
 @dataclass(frozen=True)
@@ -196,17 +236,19 @@ BUDGETS = (
 )
 """Memory, the field of Hardware with its size, and the kernel's bytes in it."""
 
-NOT_DONE = (
+Refusals = tuple[tuple[Callable[[AttentionProblem], bool], str], ...]
+
+NOT_DONE: Refusals = (
     (lambda problem: problem.dtype != "float16", "data types other than float16"),
-    (lambda problem: problem.window is not None, "windows"),
-    (lambda problem: problem.block_window is not None, "block windows"),
     (lambda problem: problem.high_precision, "high_precision"),
 )
 """What a problem may ask for that no kernel here computes."""
 
-FORWARD_ONLY = (
+FORWARD_ONLY: Refusals = (
     (lambda problem: problem.dropout, "dropout"),
     (lambda problem: problem.alibi, "alibi"),
+    (lambda problem: problem.window is not None, "windows"),
+    (lambda problem: problem.block_window is not None, "block windows"),
 )
 """What the forward kernel for NPUs computes, and no other kernel here."""
 
@@ -254,6 +296,8 @@ def check(problem: AttentionProblem, plan: TilingPlan, hardware: Hardware) -> Ge
         raise PlanRejected(f"the forward kernel does not compute op {problem.op}")
     if plan.exp == "float16" and problem.attn_mask in HALF_REFUSES:
         raise PlanRejected(f"an fp16 exponential cannot follow the mask {problem.attn_mask!r}: use exp=float32")
+    if plan.exp == "float16" and (problem.window or problem.block_window):
+        raise PlanRejected("an fp16 exponential cannot follow a window: use exp=float32")
     check_problem(problem, plan, hardware)
     return geometry(problem, plan, hardware)
 
@@ -275,7 +319,8 @@ def check_problem(problem: AttentionProblem, plan: TilingPlan, hardware: Hardwar
 def geometry(problem: AttentionProblem, plan: TilingPlan, hardware: Hardware) -> Geometry:
     """Blocks with the longest chunk that fits the chip. Raises PlanRejected where not even one tile does."""
     keys = min(problem.N, plan.Bc + 1)  # of longer keys it only matters that they are longer
-    return _fitting(_Form(problem.head_dim, keys, problem.attn_mask, problem.alibi, problem.dropout), plan, hardware)
+    form = _Form(problem.head_dim, keys, problem.attn_mask, borders(problem), problem.alibi, problem.dropout)
+    return _fitting(form, plan, hardware)
 
 
 class _Form(NamedTuple):
@@ -284,6 +329,7 @@ class _Form(NamedTuple):
     head_dim: int
     N: int
     attn_mask: str
+    borders: tuple[Border, ...]
     alibi: bool
     dropout: bool
 
@@ -309,8 +355,15 @@ def _geometry(problem: _Form, plan: TilingPlan, chunk: int, hardware: Hardware) 
     rows = plan.Br // TILE
     height = min(rows, plan.slice_rows // TILE or rows)
     scale = Scale.of(problem.head_dim, half)
-    mask_terms = len(scale.mask_terms) if problem.attn_mask != "none" else 0
-    room = (hardware.l0b_bytes // HALF_TILE - mask_terms) // height - 2 * chunk - int(half) - int(problem.alibi)
+    hides = any(border.hides for border in problem.borders)
+    masked = problem.attn_mask in ("full", "shared") or (problem.attn_mask == "causal" and not hides)
+    mask_terms = len(scale.mask_terms) if masked else 0
+    room = (
+        (hardware.l0b_bytes // HALF_TILE - mask_terms - int(hides)) // height
+        - 2 * chunk
+        - int(half)
+        - int(problem.alibi)
+    )
     parts = ceil_div(depth, max(1, min(depth, room)))
     ring = (hardware.l0c_bytes // SINGLE_TILE // height - depth - 1 - int(problem.dropout)) // chunk
     return Geometry(
@@ -324,6 +377,7 @@ def _geometry(problem: _Form, plan: TilingPlan, chunk: int, hardware: Hardware) 
         buffers=2 if plan.double_buffer and plan.Bc < problem.N else 1,
         mask=problem.attn_mask,
         mask_terms=mask_terms,
+        borders=problem.borders,
         looped=plan.Bc <= problem.N,
         half=half,
         alibi_terms=len(scale.alibi_terms) if problem.alibi else 0,

@@ -1,7 +1,8 @@
 """The two products of a block on the cube, and what carries their operands and results.
 
-S^T = K Q^T has queries on the 16-lane axis, so that a number per query is a packed vector; the mask is added by the
-cube too, as mask^T times its value on a diagonal, exact in fp32, and so is what fp16 scores lack: ones times -base.
+S^T = K Q^T has queries on the 16-lane axis, so that a number per query is a packed vector; masks and windows are added
+by the cube too, as mask^T times its value on a diagonal, exact in fp32, and so is what fp16 scores lack: ones times
+-base.
 O^T = [1 | V]^T P^T has the row sums of P as its first 16 rows. Padded keys and head dimensions are left out by the
 exact k of every product.
 """
@@ -13,8 +14,9 @@ from typing import Any
 
 from autotune.kernels.flash_attention.buffers import TILE_ELEMENTS, Ring
 from autotune.kernels.flash_attention.context import Context, KeyBlock, QueryBlock, QuerySlice, load
-from autotune.kernels.flash_attention.plans import Chunk
+from autotune.kernels.flash_attention.plans import Chunk, Strip
 from autotune.kernels.flash_attention.vectors import apply
+from autotune.kernels.flash_attention.windows import Border, some_see_nothing
 from autotune.plan import TILE, pad
 
 FRACTAL_BLOCKS = 16
@@ -88,9 +90,9 @@ def first_tile_scores(context: Context, queries: QuerySlice, keys: KeyBlock) -> 
     chunk = Chunk(queries.index, 0, 1, min(TILE, keys.keys))
     _multiply(context, target, queries, keys, chunk)
     _add_alibi(context, target, queries, keys, chunk)
-    if context.geometry.strip:
+    for strip in context.geometry.strips:
         with context.tik.if_scope(queries.first == 0):
-            _add_mask(context, queries, chunk, _strip_column(context, queries, keys, chunk))
+            _add_border(context, queries, keys, [chunk], strip)
     return target
 
 
@@ -106,11 +108,11 @@ def scores(context: Context, block: QueryBlock, queries: QuerySlice, keys: KeyBl
             context.tik.mmad(target, left, buffers.base_cube, chunk.tiles * TILE, 1, tiles * TILE, 1)
         _add_alibi(context, target, queries, keys, chunk)
         if geometry.has_mask_tile:
-            _add_mask(context, queries, chunk, _tile_column(context, block, queries, keys, chunk))
-    if geometry.strip:
-        with context.tik.if_scope(keys.first + keys.tiles > queries.first):
-            for chunk in chunks:
-                _add_mask(context, queries, chunk, _strip_column(context, queries, keys, chunk))
+            column = _tile_column(context, block, queries, keys, chunk)
+            _add_mask(context, queries, chunk, column, range(geometry.mask_terms))
+    for strip in geometry.strips:
+        with context.tik.if_scope(_crosses(strip.border, queries, keys)):
+            _add_border(context, queries, keys, chunks, strip)
 
 
 def load_operand(context: Context, queries: QuerySlice) -> None:
@@ -165,15 +167,16 @@ Column = Callable[[Any, int], int]
 """Loads the mask of a chunk's keys for one tile of queries to L0A and returns how many queries of it are real."""
 
 
-def _add_mask(context: Context, queries: QuerySlice, chunk: Chunk, column: Column) -> None:
+def _add_mask(context: Context, queries: QuerySlice, chunk: Chunk, column: Column, diagonals: range) -> None:
+    """diagonals: numbers of those that the mask is multiplied with."""
     tik, buffers = context.tik, context.buffers
     for query_tile in range(queries.tiles):
         left = buffers.left.next()[context.geometry.chunk * TILE_ELEMENTS :]
         exact_k = column(left, query_tile)
         scores_of_chunk = buffers.s_cube[chunk.index % context.geometry.ring]
         target = scores_of_chunk[query_tile * chunk.tiles * TILE_ELEMENTS]
-        for term in range(context.geometry.mask_terms):
-            diagonal = buffers.diagonal[term * TILE_ELEMENTS]
+        for number in diagonals:
+            diagonal = buffers.diagonal[number * TILE_ELEMENTS]
             tik.mmad(target, left, diagonal, chunk.tiles * TILE, exact_k, TILE, 1)
 
 
@@ -188,11 +191,31 @@ def _tile_column(context: Context, block: QueryBlock, queries: QuerySlice, keys:
     return column
 
 
-def _strip_column(context: Context, queries: QuerySlice, keys: KeyBlock, chunk: Chunk) -> Column:
-    """The strip's triangle has to meet the tile of keys whose number is that of the tile of queries."""
+def _crosses(border: Border, queries: QuerySlice, keys: KeyBlock) -> Any:
+    """Whether a border hides some of these keys from some of these queries."""
+    if border.above:
+        return keys.first + keys.tiles > border.tile(queries.first)
+    return border.tile(queries.first, queries.tiles - 1 + len(border.limits)) > keys.first
+
+
+def _add_border(context: Context, queries: QuerySlice, keys: KeyBlock, chunks: Iterable[Chunk], strip: Strip) -> None:
+    terms = context.geometry.mask_terms
+    diagonals = range(terms, terms + 1) if strip.border.hides else range(terms)
+    for chunk in chunks:
+        _add_mask(context, queries, chunk, _strip_column(context, queries, keys, chunk, strip), diagonals)
+
+
+def _strip_column(context: Context, queries: QuerySlice, keys: KeyBlock, chunk: Chunk, strip: Strip) -> Column:
+    """The strip's middle has to meet the tile of keys where the border lies."""
+    beyond = not strip.border.above and some_see_nothing(context.problem)
 
     def column(left: Any, query_tile: int) -> int:
-        index = keys.first - queries.first + (context.geometry.strip_zeros + chunk.first - query_tile)
+        symbolic, constant = strip.border.terms(queries.first, query_tile)
+        index = keys.first - symbolic + (strip.middle + chunk.first - constant)
+        if beyond:  # queries after all keys: however far, the strip's start hides everything
+            inside = context.tik.Scalar("int32", "inside")
+            context.tik.scalar_max(inside, index, strip.start)
+            index = inside
         context.tik.load2dv1(left, context.buffers.strip, index, chunk.tiles, 1, 0, False)
         return TILE
 

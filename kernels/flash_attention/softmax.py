@@ -20,11 +20,13 @@ from autotune.kernels.flash_attention.products import (
     weigh,
 )
 from autotune.kernels.flash_attention.vectors import across, apply, convert, first_rows, fold_columns, fold_rows
+from autotune.kernels.flash_attention.windows import some_see_nothing
 from autotune.plan import TILE, pad
 
 LEAST = {"float32": -1.0e30, "float16": -60000.0}
 """Below every score, and far enough from the end of the type that a difference with it stays finite."""
-
+NOTHING_SEEN = -1.0e9
+"""Between the maximum of a row that sees a key and that of one whose every key a window hides: -65504 ** 2 at most."""
 
 SINGLE_TILE_BLOCKS = 32
 """32-byte blocks in a tile of fp32 elements."""
@@ -215,11 +217,25 @@ def finish(context: Context, queries: QuerySlice) -> None:
     total, inverse = vectors["new_peak"], vectors["decay"]
     first_rows(tik, queries.tiles, height * TILE, total, o)
     tik.vec_rec_high_preci(TILE, inverse[0:], total[0:], vectors["work"], queries.tiles, 2, 2)
+    if some_see_nothing(context.problem):
+        _forget_rows_without_keys(context, queries, (total, inverse))
     _write_log_sum(context, queries, total, elements)
     across(tik.vmul, queries.tiles, height * TILE, o, inverse)
     room = context.geometry.passing_tiles // height
     for first in range(0, queries.tiles, room):
         _write_output(context, queries, first, min(room, queries.tiles - first))
+
+
+def _forget_rows_without_keys(context: Context, queries: QuerySlice, factors: tuple[Any, ...]) -> None:
+    """Row sums and their inverses become 0 where a row saw no key: its output is 0 then, its log-sum-exp -inf."""
+    tik, work, elements = context.tik, context.buffers.vectors["work"], queries.tiles * TILE
+    seen, bound = work[0:], work[elements:]
+    apply(tik.vec_adds, elements, (seen, vector(context, "peak", queries)), -NOTHING_SEEN)
+    for nearer, value in ((tik.vec_min, 1.0), (tik.vec_max, 0.0)):
+        apply(tik.vec_dup, elements, (bound,), value)
+        apply(nearer, elements, (seen, seen, bound))
+    for factor in factors:
+        apply(tik.vec_mul, elements, (factor, factor, seen))
 
 
 def _write_log_sum(context: Context, queries: QuerySlice, total: Any, elements: int) -> None:

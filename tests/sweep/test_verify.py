@@ -1,6 +1,7 @@
 """Verification: what the small problem keeps of the real one, and which errors it finds."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotune.errors import WrongAnswer
+from autotune.kernels.flash_attention.windows import borders, some_see_nothing
 from autotune.kernels.targets.emulated import EmulatedKernel, EmulatedTarget
 from autotune.plan import CoreSplit, TilingPlan
 from autotune.problem import AttentionProblem
@@ -62,6 +64,41 @@ def test_a_core_of_the_small_problem_computes_several_row_blocks(problem: Attent
     assert row_blocks == 1 or max(done) >= 2
 
 
+@given(
+    problems,
+    plans,
+    st.none() | st.tuples(st.integers(0, 3000), st.integers(0, 3000)),
+    st.none() | st.tuples(st.integers(0, 30), st.integers(0, 30)),
+)
+def test_the_small_problem_keeps_what_windows_do(
+    problem: AttentionProblem,
+    plan: TilingPlan,
+    window: tuple[int, int] | None,
+    block_window: tuple[int, int] | None,
+) -> None:
+    problem = replace(problem, window=window, block_window=block_window)
+    small = reduced(problem, plan)
+    assert small.Nq <= problem.Nq and small.N <= problem.N
+    assert plan.tiling(small).last_Br == plan.tiling(problem).last_Br
+    assert plan.tiling(small).last_Bc == plan.tiling(problem).last_Bc
+    assert some_see_nothing(small) or not some_see_nothing(problem)
+    sides = [(border.above, border.period) for border in borders(problem)]
+    assert sides == [(border.above, border.period) for border in borders(small)]
+    if window:
+        assert {side % plan.Bc for side in small.window or ()} <= {side % plan.Bc for side in window}
+
+
+@pytest.mark.parametrize("Bc", [32, 128])
+def test_in_the_small_problem_some_rows_leave_out_the_first_key_block_and_some_the_last(Bc: int) -> None:
+    shape = (1, 1, 8192, 8192, 64)
+    for problem in (AttentionProblem.of(shape, window=(511, 300)), AttentionProblem.of(shape, block_window=(7, 3))):
+        small = reduced(problem, TilingPlan(128, Bc))
+        assert small.scores <= 1500**2
+        seen = small.N - Bc
+        assert all(border.tile(small.Nq // 16 - 8) * 16 >= Bc for border in borders(small) if not border.above)
+        assert all(border.tile(8) * 16 < seen for border in borders(small) if border.above)
+
+
 def test_an_example() -> None:
     assert reduced(PROBLEM, PLAN).shape == (2, 1, 2 * 128 + 104, 2 * 256 + 250, 64)
     assert reduced(PROBLEM, TilingPlan(512, 16)).shape == (2, 1, 1000, 2 * 16 + 10, 64)
@@ -86,6 +123,29 @@ def one_row_wrong(outputs: dict[str, np.ndarray]) -> None:
 
 def one_row_not_a_number(outputs: dict[str, np.ndarray]) -> None:
     outputs["o"][1, 0, 33, 3] = np.nan
+
+
+def full_rows_without_keys(outputs: dict[str, np.ndarray]) -> None:
+    outputs["o"][..., -1, 0] = 1e-3
+
+
+def finite_rows_without_keys(outputs: dict[str, np.ndarray]) -> None:
+    outputs["lse"][..., -1] = -10000.0
+
+
+def rows_without_keys_that_are_no_numbers(outputs: dict[str, np.ndarray]) -> None:
+    outputs["lse"][..., -1] = np.nan
+
+
+@pytest.mark.parametrize(
+    "spoil", [full_rows_without_keys, finite_rows_without_keys, rows_without_keys_that_are_no_numbers]
+)
+def test_a_row_without_keys_has_to_be_zero(bench: Bench, spoil: Spoil) -> None:
+    problem, plan = AttentionProblem.of((1, 2, 100, 60, 32), window=(7, 3)), TilingPlan(16, 32)
+    assert Verifier()(bench.target, problem, plan) < 2**-11
+    bench.target.spoil = lambda plan, outputs: spoil(outputs)
+    with pytest.raises(WrongAnswer, match="a row without keys"):
+        Verifier()(bench.target, problem, plan)
 
 
 def infinite(outputs: dict[str, np.ndarray]) -> None:

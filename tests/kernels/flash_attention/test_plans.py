@@ -40,12 +40,14 @@ def recorded_bytes(problem: AttentionProblem, plan: TilingPlan) -> dict[str, int
     double_buffer=st.booleans(),
     slice_rows=st.integers(0, 6),
     exp=st.sampled_from(["float32", "float16"]),
+    window=st.none() | st.tuples(st.integers(0, 300), st.integers(0, 300)),
+    block_window=st.none() | st.tuples(st.integers(0, 2), st.integers(0, 2)),
 )
 def test_bytes_are_those_that_the_recorder_accounts(
     lengths: tuple[int, int], head_dim: int, blocks: tuple[int, int], mask: str, double_buffer: bool, slice_rows: int,
-    exp: str,
+    exp: str, window: tuple[int, int] | None, block_window: tuple[int, int] | None,
 ) -> None:  # fmt: skip
-    problem = AttentionProblem.of((1, 1, *lengths, head_dim), attn_mask=mask)
+    problem = AttentionProblem.of((1, 1, *lengths, head_dim), attn_mask=mask, window=window, block_window=block_window)
     Br, Bc = (16 * min(block, -(-length // 16)) for block, length in zip(blocks, lengths))
     plan = TilingPlan(Br, Bc, double_buffer=double_buffer, slice_rows=16 * slice_rows, exp=exp)
     try:
@@ -94,8 +96,6 @@ def test_double_buffering_doubles_only_key_and_value_tiles() -> None:
     ("options", "word"),
     [
         ({"op": "flash_attention_grad"}, "flash_attention_grad"),
-        ({"window": (5, 0)}, "windows"),
-        ({"block_window": (1, 0)}, "block windows"),
         ({"high_precision": True}, "high_precision"),
         ({"dtype": "bfloat16"}, "float16"),
     ],
@@ -109,6 +109,13 @@ def test_what_the_kernel_does_not_compute_is_refused_by_name(options: dict[str, 
 def test_an_fp16_exponential_is_refused_for_masks_that_are_data(mask: str) -> None:
     problem = AttentionProblem.of((1, 2, 256, 256, 64), attn_mask=mask)
     with pytest.raises(PlanRejected, match=f"fp16 exponential cannot follow the mask '{mask}'"):
+        plans.check(problem, replace(PLAN, exp="float16"), CHIP)
+
+
+@pytest.mark.parametrize("window", [{"window": (5, 0)}, {"block_window": (0, 0)}])
+def test_an_fp16_exponential_is_refused_for_windows(window: dict[str, Any]) -> None:
+    problem = AttentionProblem.of((1, 2, 256, 256, 64), **window)
+    with pytest.raises(PlanRejected, match="fp16 exponential cannot follow a window"):
         plans.check(problem, replace(PLAN, exp="float16"), CHIP)
 
 
