@@ -87,14 +87,19 @@ class Store:
             return connection.execute(statement).first() is not None
 
     def trials(
-        self, problem: AttentionProblem, device: str, target: str, fingerprint: str | None = None
+        self,
+        problem: AttentionProblem,
+        device: str,
+        target: str | None = None,
+        fingerprint: str | None = None,
+        skip: int = 0,
+        limit: int | None = None,
     ) -> list[Trial]:
-        """Trials in the order they were recorded; of one fingerprint, or of all."""
-        query = _of(select(trials), trials, problem, device, target).order_by(trials.c.id)
+        """Trials in the order they were recorded, at most ``limit`` after the first ``skip``."""
+        query = _of(select(trials), trials, problem, device, target).order_by(trials.c.id).offset(skip)
         if fingerprint is not None:
             query = query.where(trials.c.fingerprint == fingerprint)
-        with reading(self._engine) as connection:
-            return [to_trial(row, problem, device) for row in connection.execute(query).mappings()]
+        return self._read(query.limit(limit), lambda row: to_trial(row, problem, device))
 
     def publish(self, best: BestPlan) -> bool:
         """Makes ``best`` the plan that is served, if it wins; then it is in the history too, under a new revision.
@@ -167,6 +172,22 @@ class Store:
             rows = connection.execute(_narrowed(query, device, target)).mappings().all()
         more = len(rows) > limit
         return Page(list(self._readable(rows[:limit], _listed)), rows[limit - 1]["id"] if more else None)
+
+    def covered(self, before: int | None = None, limit: int = 100) -> Page:
+        """The best plans of ``limit`` problems, the latest first; ``next`` is the ``before`` of the next page."""
+        number = best_plans.c.problem_id
+        query = select(number).distinct().order_by(number.desc()).limit(limit + 1)
+        with reading(self._engine) as connection:
+            found = connection.scalars(query if before is None else query.where(number < before)).all()
+        rows = self._read(_LISTED.where(number.in_(found[:limit])).order_by(number.desc(), best_plans.c.id), _listed)
+        return Page(rows, found[limit - 1] if len(found) > limit else None)
+
+    def revision(self, number: int) -> BestPlan | None:
+        """The plan that was published under that revision."""
+        query = select(history, problems.c.key, problems.c.body, devices.c.name)
+        query = query.join(problems, problems.c.id == history.c.problem_id)
+        query = query.join(devices, devices.c.id == history.c.device_id).where(history.c.revision == number)
+        return next(iter(self._read(query, _whole)), None)
 
     def plan(self, id: int) -> Listed | None:
         """The best plan with that id."""
@@ -263,9 +284,12 @@ _LISTED = (
 )
 
 
+def _whole(row: RowMapping) -> BestPlan:
+    return to_best(row, to_problem(row["key"], row["body"]), row["name"])
+
+
 def _listed(row: RowMapping) -> Listed:
-    best = to_best(row, to_problem(row["key"], row["body"]), row["name"])
-    return Listed(row["id"], best, row["pinned"])
+    return Listed(row["id"], _whole(row), row["pinned"])
 
 
 def _wanted(row: RowMapping) -> Wanted:

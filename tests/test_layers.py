@@ -21,6 +21,7 @@ OFFENCES = {
     "SQL belongs to db": ("service/app.py", "sqlalchemy"),
     "HTTP belongs to service and the server that runs it": ("db/store.py", "pydantic"),
     "metrics belong to service": ("service/ladder.py", "prometheus_client"),
+    "templates belong to the pages": ("service/app.py", "jinja2"),
     "the terminal and the server's loop belong to cli": ("service/ladder.py", "rich"),
     "YAML is read in one place": ("cli/options.py", "yaml"),
     "matplotlib draws one picture": ("cli/explain.py", "matplotlib.figure"),

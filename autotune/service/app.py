@@ -1,4 +1,4 @@
-"""The application: /best by itself and in batches, whether the service is well, and the routes of ``listing``."""
+"""The application: /best by itself and in batches, whether the service is well, and every other route put together."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from autotune import __version__
 from autotune.db.store import Store
 from autotune.errors import InvalidInput, StoreError
+from autotune.service.dashboard import dashboard
 from autotune.service.device import Devices
 from autotune.service.explaining import explaining
 from autotune.service.ladder import OWN, Answer
@@ -70,6 +71,7 @@ def create_app(store: Store, devices: Devices, hosts: Collection[str] | None = N
     app.include_router(listing(store, devices, misses))
     app.include_router(writing(store, devices))
     app.include_router(_health(store, metrics))
+    app.include_router(dashboard(store, memory, devices, misses))
     app.include_router(explaining(memory, devices))
 
     @app.get("/docs", include_in_schema=False)

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from threading import Lock
 from typing import Any
 
 from fastapi import APIRouter, Request
-from fastapi.responses import HTMLResponse, Response
-from pydantic import Field, ValidationError
+from fastapi.responses import HTMLResponse
+from pydantic import Field
 
-from autotune.errors import AutotuneError, CandidateError, InvalidInput, StoreError
+from autotune.errors import InvalidInput
 from autotune.explain import Explained
 from autotune.plan import TilingPlan, ceil_div
 from autotune.problem import AttentionProblem
 from autotune.service.device import Devices
 from autotune.service.memory import Memory
 from autotune.service.pages.explain import explain_page
-from autotune.service.pages.html import STYLE, STYLE_PATH
+from autotune.service.pages.forms import typed
 from autotune.service.questions import Question
-from autotune.service.replies import faults, refuse_repeats
 from autotune.service.schema import BestQuery
+from autotune.service.showing import Busy, shown
 
 MOST_BLOCKS = 512
 """Blocks of queries, or of keys, in one head: under a causal mask each is walked, 512 in about a second."""
@@ -30,10 +29,6 @@ KEPT = 64
 """Explanations that are remembered."""
 WAIT_S = 5.0
 """How long a request waits for the one before it: they are made one at a time."""
-
-
-class Busy(AutotuneError):
-    """Another explanation is being made: HTTP 503."""
 
 
 class ExplainQuery(BestQuery):
@@ -44,7 +39,7 @@ class ExplainQuery(BestQuery):
 
 
 def explaining(memory: Memory, devices: Devices) -> APIRouter:
-    """The page and the style sheet of all pages."""
+    """The page over one store."""
     router = APIRouter(include_in_schema=False)
     turn = Lock()
     names = [name for name, device in devices.items() if device.explain is not None]
@@ -67,8 +62,7 @@ def explaining(memory: Memory, devices: Devices) -> APIRouter:
         finally:
             turn.release()
 
-    def found(given: Mapping[str, str]) -> tuple[Explained, str]:
-        query = ExplainQuery.model_validate(given)
+    def found(query: ExplainQuery) -> dict[str, Any]:
         memory.refresh()
         question = Question.of(query, devices)
         answer = question.answer(memory)
@@ -77,33 +71,12 @@ def explaining(memory: Memory, devices: Devices) -> APIRouter:
         blocks = {name: size for name in ("Br", "Bc") if (size := getattr(query, name)) is not None}
         chosen = "blocks as given" if blocks else f"what /best answers, match {answer.match}"
         plan = replace(answer.plan, **blocks) if blocks else answer.plan
-        return explained(question.device.hardware.name, question.problem, plan), chosen
+        return {"found": explained(question.device.hardware.name, question.problem, plan), "chosen": chosen}
 
     @router.get("/explain")
     def page(request: Request) -> HTMLResponse:
-        # A form sends what was left empty too.
-        given = {name: value for name, value in request.query_params.items() if value}
-
-        def fault(status: int, sentence: str) -> HTMLResponse:
-            return explain_page(given, names, fault=sentence, status=status)
-
-        if not given:
-            return explain_page(given, names)
-        try:
-            refuse_repeats(request)
-            return explain_page(given, names, *found(given))
-        except ValidationError as error:
-            return fault(422, faults(error.errors(), list(ExplainQuery.model_fields))[0])
-        except (StoreError, Busy) as error:
-            return fault(503, str(error))
-        except (InvalidInput, CandidateError) as error:
-            return fault(422, str(error))
-
-    @router.get(STYLE_PATH)
-    async def style() -> Response:
-        return Response(STYLE, media_type="text/css", headers=_AN_HOUR)
+        given = typed(request.query_params)
+        frame = partial(explain_page, given, names)
+        return shown(request, ExplainQuery, frame, found) if given else frame()
 
     return router
-
-
-_AN_HOUR: dict[str, Any] = {"Cache-Control": "max-age=3600"}

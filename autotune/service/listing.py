@@ -1,8 +1,9 @@
-"""The routes that list: devices, strategies, plans with their history, and what is wanted."""
+"""The routes that list: devices, strategies, plans with their history and trials, and what is wanted."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -15,7 +16,7 @@ from autotune.errors import InvalidInput
 from autotune.problem import AttentionProblem
 from autotune.service.device import Device, Devices, find_device
 from autotune.service.questions import Misses
-from autotune.service.records import record
+from autotune.service.records import record, tried
 from autotune.service.replies import NotFound, cacheable, declared, refuse_repeats
 from autotune.service.schema import (
     DevicesBody,
@@ -25,6 +26,8 @@ from autotune.service.schema import (
     PlansBody,
     PlansQuery,
     StrategiesBody,
+    TrialsBody,
+    TrialsQuery,
     WantedBody,
     WantedQuery,
 )
@@ -32,6 +35,8 @@ from autotune.strategies import registry
 
 CURSOR = re.compile(r"after-(\d{1,18})", re.ASCII)
 PLAN_ID = re.compile(r"\d{1,18}", re.ASCII)
+
+_Plan = Annotated[str, Path(max_length=400, description="the id of a plan, or the key of a problem")]
 
 
 def listing(store: Store, devices: Devices, misses: Misses) -> APIRouter:
@@ -55,22 +60,14 @@ def listing(store: Store, devices: Devices, misses: Misses) -> APIRouter:
         page = store.plans(_after(query.cursor), query.limit, *_narrowed(devices, query.device))
         following = None if page.next is None else f"after-{page.next}"
         plans = [_listed(each, devices) for each in page.listed]
-        response = cacheable(request, {"plans": plans, "next": following})
-        if following is not None:
-            rest = request.url.include_query_params(cursor=following)
-            response.headers["Link"] = f'<?{rest.query}>; rel="next"'
-        return response
+        return _page(request, {"plans": plans, "next": following})
 
     @router.get(
         "/plans/{plan}/history",
         summary="Every plan that a problem was ever served, oldest first",
         responses=declared(HistoryBody, "The history", 404, 422, 503),
     )
-    def list_history(
-        request: Request,
-        plan: Annotated[str, Path(max_length=400, description="the id of a plan, or the key of a problem")],
-        query: Annotated[HistoryQuery, Query()],
-    ) -> Response:
+    def list_history(request: Request, plan: _Plan, query: Annotated[HistoryQuery, Query()]) -> Response:
         places = _places(store, plan, devices, query.device)
         found = [best for place in places for best in store.history(*place)]
         decided = [decision for place in places for decision in store.decisions(*place)]
@@ -79,6 +76,22 @@ def listing(store: Store, devices: Devices, misses: Misses) -> APIRouter:
             "decisions": [asdict(decision) for decision in sorted(decided, key=lambda decision: decision.at)],
         }
         return cacheable(request, body)
+
+    @router.get(
+        "/plans/{plan}/trials",
+        summary="Everything that was tried for a problem, in order, by the page",
+        responses=declared(TrialsBody, "A page", 404, 422, 503),
+    )
+    def list_trials(request: Request, plan: _Plan, query: Annotated[TrialsQuery, Query()]) -> Response:
+        skip = _after(query.cursor)
+        last = skip + query.limit
+        found = [
+            trial
+            for place in _places(store, plan, devices, query.device)
+            for trial in store.trials(*place, limit=last + 1)
+        ]
+        following = f"after-{last}" if len(found) > last else None
+        return _page(request, {"trials": [tried(trial) for trial in found[skip:last]], "next": following})
 
     @router.get(
         "/wanted",
@@ -94,6 +107,15 @@ def listing(store: Store, devices: Devices, misses: Misses) -> APIRouter:
         return cacheable(request, {"wanted": found})
 
     return router
+
+
+def _page(request: Request, body: Mapping[str, Any]) -> Response:
+    """A page of a list, with the address of the one after it (RFC 8288)."""
+    response = cacheable(request, body)
+    if body["next"] is not None:
+        rest = request.url.include_query_params(cursor=body["next"])
+        response.headers["Link"] = f'<?{rest.query}>; rel="next"'
+    return response
 
 
 _Place = tuple[AttentionProblem, str, str | None]

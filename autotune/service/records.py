@@ -1,10 +1,10 @@
-"""A stored result in the wire format of lists and histories."""
+"""A stored result, and a trial, in the wire format of lists and histories."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from autotune.outcome import BestPlan
+from autotune.outcome import BestPlan, Timed, Trial, outcome_to_json
 from autotune.service.device import Devices
 
 
@@ -24,6 +24,26 @@ def record(best: BestPlan, devices: Devices) -> dict[str, Any]:
         "stale": device is not None and device.is_stale(best),
         "provenance": {name: getattr(best, name) for name in PROVENANCE},
         "revision": best.revision,
+    }
+
+
+def tried(trial: Trial) -> dict[str, Any]:
+    """A trial as lists show it; times in microseconds."""
+    outcome = trial.outcome
+    timed = outcome if isinstance(outcome, Timed) else None
+    return {
+        "device": trial.device,
+        "target": trial.target,
+        "fingerprint": trial.fingerprint,
+        "plan": trial.plan.tiling(trial.problem)._asdict() | trial.plan.to_json(),
+        "status": outcome_to_json(outcome)["status"],
+        "time_us": timed.timing.time_us if timed else None,
+        "kind": timed.timing.kind if timed else None,
+        "error": timed.error if timed else None,
+        "stage": getattr(outcome, "stage", None),
+        "reason": getattr(outcome, "reason", None),
+        "sweep": trial.sweep,
+        "at": trial.at,
     }
 
 

@@ -110,6 +110,10 @@ class HistoryQuery(_Which):
     """The parameters of GET /plans/{plan}/history."""
 
 
+class TrialsQuery(PlansQuery):
+    """The parameters of GET /plans/{plan}/trials."""
+
+
 class ExportQuery(_Which):
     """The parameters of GET /export."""
 
@@ -261,6 +265,30 @@ class ListedBody(RecordBody):
     id: int = Field(description="of the problem on the device and kind of target; a faster plan keeps it")
     key: str = Field(description="of the problem")
     pinned: int | None = Field(description="the revision that is served instead because somebody pinned it")
+
+
+class TrialBody(Body):
+    """A plan that was tried. Times are microseconds, null where the plan was not timed."""
+
+    device: str
+    target: str
+    fingerprint: str
+    plan: PlanBody
+    status: str = Field(description="timed, rejected (it breaks a limit and was never run) or failed")
+    time_us: float | None
+    kind: str | None
+    error: float | None = Field(description="relative L2 distance of the result to a float64 reference")
+    stage: str | None = Field(description="where it failed: compile, run, verify or time")
+    reason: str | None = Field(description="why it was rejected or failed")
+    sweep: str
+    at: str
+
+
+class TrialsBody(Body):
+    """A page of trials, in the order they were made."""
+
+    trials: list[TrialBody]
+    next: str | None = Field(description="the cursor of the next page; null on the last")
 
 
 class PlansBody(Body):

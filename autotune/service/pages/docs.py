@@ -3,33 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from html import escape
 from typing import Any
 
 from fastapi.responses import HTMLResponse
 
-from autotune.service.pages.html import page, table
+from autotune.service.pages.render import page
 
 
 def docs_page(openapi: Mapping[str, Any]) -> HTMLResponse:
-    """Every operation with its parameters, answers and an example; links to the machine-readable description."""
+    """Every operation with its parameters and answers; links to the machine-readable description."""
     title = f"{openapi['info']['title']} {openapi['info']['version']}"
-    operations = "".join(
+    operations = [
         _operation(method, path, operation)
         for path, methods in openapi["paths"].items()
         for method, operation in methods.items()
-    )
-    return page(title, '<p>For programs: <a href="openapi.json">openapi.json</a></p>' + operations)
+    ]
+    return page("docs.html", title=title, operations=operations)
 
 
-def _operation(method: str, path: str, operation: Mapping[str, Any]) -> str:
-    parameters = operation.get("parameters", [])
-    answers = [(status, answer["description"]) for status, answer in operation["responses"].items()]
-    return (
-        f"<h2>{escape(method.upper())} {escape(path)}</h2><p>{escape(operation['summary'])}.</p>"
-        + table(("parameter", "default", "values"), [_parameter(parameter) for parameter in parameters])
-        + table(("answer", "meaning"), answers)
-    )
+def _operation(method: str, path: str, operation: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "name": f"{method.upper()} {path}",
+        "summary": operation["summary"],
+        "parameters": [_parameter(parameter) for parameter in operation.get("parameters", [])],
+        "answers": [(status, answer["description"]) for status, answer in operation["responses"].items()],
+    }
 
 
 def _parameter(parameter: Mapping[str, Any]) -> tuple[str, str, str]:
