@@ -17,7 +17,7 @@ LEAST_SECONDS = 1e-3
 
 @dataclass
 class Track:
-    """A problem's trials in order. best_us: the fastest so far, after each; None while there is none. seconds: of each."""
+    """A problem's trials. best_us: the fastest so far after each, None while there is none. seconds: of each."""
 
     best_us: list[float | None] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)

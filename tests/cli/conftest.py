@@ -23,7 +23,7 @@ class Ran(NamedTuple):
 
 @pytest.fixture(autouse=True)
 def no_workers(default_settings: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Trials run in the sweep's own process unless a test says otherwise: a start takes longer than most trials here."""
+    """Trials run in the sweep's own process unless a test says otherwise: a start takes longer than a trial here."""
     monkeypatch.setenv("AUTOTUNE_WORKERS", "0")
 
 

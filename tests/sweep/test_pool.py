@@ -20,9 +20,10 @@ from tests.sweep.unruly import plan, processes
 
 PROBLEM = AttentionProblem.of((1, 4, 512, 512, 64))
 ROOT = Path(__file__).parents[2]
+LONG = Limit(first_s=60.0)
 
 
-def pool(folder: Path, workers: int = 1, limit: Limit = Limit(60.0, 60.0)) -> Pool:
+def pool(folder: Path, workers: int = 1, limit: Limit = LONG) -> Pool:
     return Pool(unruly.make(folder), "f1", workers, limit)
 
 
