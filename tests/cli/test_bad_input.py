@@ -47,6 +47,8 @@ BAD_SWEEPS = [
         "--from-config none.json --lengths 512",
         "autotune: --from-config: cannot read none.json: No such file or directory",
     ),
+    (f"{GOOD} --workers many", "--workers is 'many'; it must be auto or a whole number from 0"),
+    (f"{GOOD} --device cpu --workers 2", "--workers 2: trials on cpu would disturb each other; it takes 1"),
     (f"{GOOD} --seed -1", "--seed is '-1'; it must be a whole number from 0"),
 ]
 BAD_QUESTIONS = [
