@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +26,10 @@ from autotune.strategies.core_split import RULES, complete
 
 Array = NDArray[Any]
 WIDTHS = {"native": "native", "AVX2": "x86-64-v3", "generic": "x86-64"}
+SANITIZED = (
+    ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g", "-O1") if "SANITIZE" in os.environ else ()
+)
+"""Of script/sanitize."""
 
 
 @pytest.fixture(scope="module", params=WIDTHS)
@@ -33,7 +38,7 @@ def library(request: pytest.FixtureRequest, compiler: Compiler, tmp_path_factory
         pytest.skip(f"{request.param} is a kind of x86-64")
     with pytest.MonkeyPatch.context() as patch:
         flags = [flag.replace("native", WIDTHS[request.param]) for flag in building.FLAGS]
-        patch.setattr(building, "FLAGS", tuple(flags))
+        patch.setattr(building, "FLAGS", (*flags, *SANITIZED))
         return Library(build(compiler, "", tmp_path_factory.mktemp("cache")))
 
 
