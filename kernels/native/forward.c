@@ -278,6 +278,23 @@ static void *work(void *argument) {
     return NULL;
 }
 
+/* Takes so many bytes out of all caches; returns 1 where this CPU has no instruction for it. */
+int flash_attention_flush(const char *from, int64_t bytes) {
+#if defined(__SSE2__)
+    for (int64_t i = 0; i < bytes; i += LINE * (int64_t)sizeof(float))
+        _mm_clflush(from + i);
+    _mm_mfence();
+    return 0;
+#elif defined(__aarch64__)
+    for (int64_t i = 0; i < bytes; i += LINE * (int64_t)sizeof(float))
+        __asm__ volatile("dc civac, %0" ::"r"(from + i) : "memory");
+    __asm__ volatile("dsb ish" ::: "memory");
+    return 0;
+#else
+    return 1;
+#endif
+}
+
 /* Floats of scratch that one thread needs. */
 int64_t flash_attention_scratch(const struct attention *problem) {
     struct scratch parts;

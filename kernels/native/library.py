@@ -49,10 +49,12 @@ class Library:
         try:
             functions = ctypes.CDLL(str(path))
             self.scratch, self.forward = functions.flash_attention_scratch, functions.flash_attention_forward
+            self.flush = functions.flash_attention_flush
         except (OSError, AttributeError) as error:
             raise CompileFailed(f"the built kernel {path} does not load ({error}); delete it") from error
         self.scratch.restype = ctypes.c_int64
         self.scratch.argtypes = (ctypes.c_void_p,)
+        self.flush.argtypes = (ctypes.c_void_p, ctypes.c_int64)
         self.forward.argtypes = (*(ctypes.c_void_p,) * 3, ctypes.c_int64, *(ctypes.c_void_p,) * 3)
 
 
@@ -93,6 +95,12 @@ class Launch:
         if failed:
             raise RunFailed(f"the kernel could not start {len(self._cpu_us)} threads")
         return Duration(float(self._cpu_us.max()), float(self._wall_us[0]))
+
+    def cool(self) -> None:
+        """Takes inputs and results out of all caches. Raises RunFailed where the CPU has no instruction for it."""
+        for array in (*self._arrays.values(), self.o, self.lse):
+            if self._library.flush(array.ctypes.data, array.nbytes):
+                raise RunFailed("this CPU has no instruction that empties its caches: there are no cold times")
 
 
 def _description(problem: AttentionProblem, plan: TilingPlan, arrays: Mapping[str, NDArray[Any]]) -> _Attention:
