@@ -4,7 +4,7 @@ python benchmarks/measure.py [--quick] [--json]      exit code 1 where a bar is 
 
 Races: each case draws its candidates' true times, then disturbs every run: log-normal noise, bursts that slow several
 runs in a row, drift over the race, single outliers, or all of these. The loss of a race is how much slower than the
-fastest candidate the crowned one truly is. 400 races a case (200 with --quick), at most 5 runs a candidate.
+fastest candidate the crowned one truly is. 400 races a case, at most 5 runs a candidate.
 
 Sweeps (where there is a C compiler): two of one problem from different seeds, on the machine as it is and with another
 process on every core; their winners, run in turn, must be as fast as each other. 40 trials each (10 with --quick).
@@ -30,7 +30,7 @@ from autotune.db.store import Store
 from autotune.errors import TargetUnavailable
 from autotune.executor import InProcess
 from autotune.kernels.targets.cpu import CpuTarget
-from autotune.measure import Rules, race
+from autotune.measure import Rules, race, undisturbed
 from autotune.plan import TilingPlan
 from autotune.problem import AttentionProblem
 from autotune.strategies.core_split import complete
@@ -167,7 +167,7 @@ def disagreement(target: CpuTarget, folder: Path, trials: int) -> float:
     winners = [winner(target, f"sqlite:///{folder}/{seed}.db", Effort(trials, seed=seed)) for seed in (0, 1)]
     watches = [target.compile(PROBLEM, complete(plan, PROBLEM, target.hardware)).stopwatch() for plan in winners]
     times = [[watch() for watch in watches] for _ in range(ROUNDS)]
-    one, other = (statistics.median(column) for column in zip(*times))
+    one, other = (undisturbed(column) for column in zip(*times))
     return 100.0 * abs(one / other - 1.0)
 
 
@@ -193,8 +193,8 @@ def text(report: dict[str, Any]) -> str:
 
 def main() -> int:
     """The script."""
-    options = bars.parser(__doc__, "200 races a case instead of 400, and 10 trials a sweep instead of 40").parse_args()
-    report = measure(races=200, trials=10) if options.quick else measure(races=400, trials=40)
+    options = bars.parser(__doc__, "10 trials a sweep instead of 40").parse_args()
+    report = measure(races=400, trials=10 if options.quick else 40)
     return bars.finish(report, options.json, text)
 
 
