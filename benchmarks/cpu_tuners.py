@@ -234,15 +234,20 @@ def compared(target: CpuTarget, problem: AttentionProblem, plans: Mapping[str, t
 
 def text(report: dict[str, Any]) -> str:
     """The report for a reader."""
-    lines = [
-        f"{shape}, {name}: {found[name]['pick']} takes {found['picks_us'][name]:.0f} us; "
-        f"{found[name]['trials']} trials in {report['seconds']:g} s, {found[name]['overhead_s']:.3f} s each beside compiling, verifying and running; "
-        f"{'the best' if found[name]['right_pick'] else 'not the best'} of what it tried"
-        for shape, found in report["figures"].items()
-        for name in ("ours", "theirs")
-        if name in found
-    ]
+    lines = [_line(shape, name, found) for shape, found in report["figures"].items() for name in found["picks_us"]]
+    lines.append(
+        f"{report['seconds']:g} seconds each; a trial's seconds are those beside compiling, verifying and running"
+    )
     return "\n".join([*lines, *bars.lines(report)])
+
+
+def _line(shape: str, name: str, found: Mapping[str, Any]) -> str:
+    tuned, us = found[name], found["picks_us"][name]
+    right = "the best" if tuned["right_pick"] else "not the best"
+    return (
+        f"{shape}, {name}: {tuned['pick']} takes {us:.0f} us, {right} of what it tried; {tuned['trials']} trials, "
+        f"{tuned['overhead_s']:.3f} s each"
+    )
 
 
 if __name__ == "__main__":
