@@ -45,7 +45,7 @@ RULES = Rules()
 MOST_DISAGREEMENT_PERCENT = 2.0
 """Between the winners of two sweeps."""
 PROBLEM = AttentionProblem.of((1, 8, 512, 512, 64))
-ROUNDS = 41
+ROUNDS = 201
 """Runs of each winner, in turn."""
 
 

@@ -30,8 +30,8 @@ cold, with inputs and results in no cache; and the version of both."""
 MOST_FLOPS_PER_CYCLE = 128
 """Of one core, generously: two 512-bit fused multiply-adds a cycle are 64, and a boost does not double the clock."""
 WARM_UP_RUNS = 30
-FINAL = measure.Rules(runs_each=12.0)
-"""Of the few plans that a sweep found fastest: they are close to each other, and worth more runs."""
+FINAL_RUNS, LEAST_FINAL_RUNS, FINAL_S = 60, 12, 3.0
+"""Runs of each of the few plans that a sweep found fastest, which are close to each other, and seconds for each."""
 CONSTANT = {"attn_mask": 0.0, "dropout_mask": 1.0}
 """Inputs that are one number when a plan is timed; they are read and applied all the same."""
 FLOPS_PER_SCORE = 4
@@ -64,9 +64,9 @@ class CpuTarget:
         """As ``Racing.race``. Raises PlanRejected, CompileFailed, RunFailed, ImplausibleTime."""
         kernels = {plan.key: self.compile(problem, plan) for plan in plans}
         watches = {key: kernel.stopwatch() for key, kernel in kernels.items()}
-        for watch in watches.values():
-            watch.seconds()
-        ended = measure.race(watches, plans[0].key, Random(0), FINAL)
+        slowest_us = 1e6 * max(watch.seconds() for watch in watches.values())
+        runs = measure.affordable(FINAL_RUNS, slowest_us, FINAL_S, LEAST_FINAL_RUNS)
+        ended = measure.race(watches, plans[0].key, Random(0), measure.Rules(runs_each=float(runs)))
         first = sorted(watches, key=lambda key: key != ended.winner)
         about = machine.state()
         return {key: watches[key].timing(kernels[key].least_us, about) for key in first}
