@@ -132,9 +132,11 @@ def _multiply(context: BackwardContext, keys_side: Any, queries_side: Any, unit:
     tik, depth, part, chunk = context.tik, context.geometry.depth, unit.part, unit.chunk
     left, right = context.buffers.left.next(), context.buffers.right.next()
     tik.load2dv1(left, keys_side[part.first * depth * TILE_ELEMENTS], 0, part.tiles * depth, 1, 0, False)
-    for strip in range(depth):
+    strips = 1 if chunk.tiles == unit.queries.tiles else depth  # a whole piece lies as the cube takes it
+    for strip in range(strips):
         source = queries_side[(strip * unit.queries.tiles + chunk.first) * TILE_ELEMENTS]
-        tik.load2dv1(right[strip * chunk.tiles * TILE_ELEMENTS], source, 0, chunk.tiles, 1, 0, False)
+        place = right[strip * chunk.tiles * TILE_ELEMENTS]
+        tik.load2dv1(place, source, 0, chunk.tiles * depth // strips, 1, 0, False)
     tik.mmad(target, left, right, part.tiles * TILE, context.problem.head_dim, chunk.tiles * TILE, int(adds))
 
 

@@ -73,15 +73,17 @@ def extras(arrays: Arrays) -> dict[str, Any]:
 def errors(problem: AttentionProblem, arrays: Arrays, found: Mapping[str, NDArray[np.floating]]) -> list[float]:
     """Relative L2 of dQ, dK and dV. A gradient that cancels is held against what cancels.
 
-    That is a share of dO (one key: dQ = dK = 0), and 1000 times what the rounding of O and dS to fp16 does to it.
+    That is a share of dO, for dK times what Q is scaled by (one key: dQ = dK = 0), and 1000 times what the rounding of
+    O and dS to fp16 does to it.
     """
     q, k, v, do = (arrays[name] for name in ("q", "k", "v", "do"))
     exact = reference.gradients(q, k, v, do, problem, **extras(arrays))
     least = 0.05 * problem.head_dim**-0.5 * np.linalg.norm(do.astype(np.float64))
+    size_of_q = max(1.0, float(np.sqrt(np.mean(q.astype(np.float64) ** 2))))
     unavoidable = np.add(rounding_of_o(problem, arrays), rounding_of_ds(problem, arrays))
     return [
-        float(np.linalg.norm(found[name] - right) / max(np.linalg.norm(right), least, 1000 * error))
-        for name, right, error in zip(NAMES, exact, unavoidable)
+        float(np.linalg.norm(found[name] - right) / max(np.linalg.norm(right), least * size, 1000 * error))
+        for name, right, error, size in zip(NAMES, exact, unavoidable, (1.0, size_of_q, 1.0))
     ]
 
 
