@@ -67,7 +67,7 @@ def add_query_gradient(context: BackwardContext, unit: Unit) -> None:
     """dQ of a chunk from L0C, added to global memory."""
     start = unit.queries.first + unit.chunk.first
     tiles, tokens, head = unit.chunk.tiles, context.problem.Nq, unit.queries.head
-    _add(context, context.globals.dq, context.buffers.dq, head, start, tiles, tokens, context.scale.scores.rest)
+    _add(context, context.globals.dq, unit.dq, head, start, tiles, tokens, context.scale.scores.rest)
 
 
 def add_key_gradients(context: BackwardContext, head: Any, keys: KeyBlock) -> None:
