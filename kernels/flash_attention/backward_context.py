@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from autotune.kernels.flash_attention.backward_plans import (
-    AHEAD,
     BackwardGeometry,
     BackwardScale,
     Cut,
@@ -97,13 +96,9 @@ class BackwardBuffers:
         self.ones = tensor("float16", geometry.part, module.scope_ca, "ones_l0a")
         self.right = Turns(tik, "float16", geometry.gradient, module.scope_cb, "right_l0b")
         self.terms = Turns(tik, "float16", geometry.chunk, module.scope_cb, "terms_l0b")
-        self.s_cube, self.dp_cube = (
-            [tensor("float32", unit, module.scope_cc, f"{name}_{turn}") for turn in range(AHEAD)]
-            for name in ("s_l0c", "dp_l0c")
-        )
+        self.s_cube, self.dp_cube = (tensor("float32", unit, module.scope_cc, name) for name in ("s_l0c", "dp_l0c"))
         self.dk, self.dv = (tensor("float32", kept, module.scope_cc, name) for name in ("dk_l0c", "dv_l0c"))
-        gradient = geometry.chunk * geometry.depth
-        self.dq = [tensor("float32", gradient, module.scope_cc, f"dq_l0c_{i}") for i in range(geometry.dq_turns)]
+        self.dq = tensor("float32", geometry.chunk * geometry.depth, module.scope_cc, "dq_l0c")
         if geometry.single_exp:
             self.s = tensor("float32", unit, module.scope_ubuf, "s_ub")
         self.sums = tensor("float32", geometry.prepared, module.scope_ubuf, "sums_ub")
@@ -150,8 +145,7 @@ class Unit:
     """A part of the keys by a chunk of the queries.
 
     keys: the block of keys, which lies in key_tile. piece: number of the piece of the query block that the chunk is cut
-    from; queries: that piece; tile: where it lies. s, dp: where the cube leaves S^T and dP^T in L0C,
-    [queries / 16][keys][16]: queries lie on the 16-lane axis. dq: where it adds up dQ of the chunk.
+    from; queries: that piece; tile: where it lies.
     first_of_part, last_of_chunk, last_of_piece: its place among the units of a query block.
     """
 
@@ -162,9 +156,6 @@ class Unit:
     tile: QueryTile
     part: Cut
     chunk: Cut
-    s: Any
-    dp: Any
-    dq: Any
     first_of_part: bool
     last_of_chunk: bool
     last_of_piece: bool
@@ -192,33 +183,22 @@ def pieces(context: BackwardContext, block: QueryBlock) -> list[QueryBlock]:
 
 
 def units(context: BackwardContext, block: QueryBlock, keys: KeyBlock, key_tile: KeyTile) -> list[Unit]:
-    """The units of a query block by a key block, chunk after chunk. They use the places in L0C in turn."""
-    geometry, buffers = context.geometry, context.buffers
-    chunks = [
-        (piece, queries, chunk)
-        for piece, queries in enumerate(pieces(context, block))
-        for chunk in cuts(queries.queries, geometry.chunk)
-    ]
-    cut = [
-        (piece, queries, chunk, buffers.dq[number % geometry.dq_turns], part)
-        for number, (piece, queries, chunk) in enumerate(chunks)
-        for part in cuts(keys.keys, geometry.part)
-    ]
+    """The units of a query block by a key block, chunk after chunk."""
+    geometry = context.geometry
     return [
         Unit(
             keys,
             key_tile,
             piece,
             queries,
-            buffers.tiles[piece],
+            context.buffers.tiles[piece],
             part,
             chunk,
-            buffers.s_cube[index % AHEAD],
-            buffers.dp_cube[index % AHEAD],
-            dq,
             first_of_part=piece == chunk.index == 0,
             last_of_chunk=part.first + part.tiles == keys.tiles,
             last_of_piece=(part.first + part.tiles, chunk.first + chunk.tiles) == (keys.tiles, queries.tiles),
         )
-        for index, (piece, queries, chunk, dq, part) in enumerate(cut)
+        for piece, queries in enumerate(pieces(context, block))
+        for chunk in cuts(queries.queries, geometry.chunk)
+        for part in cuts(keys.keys, geometry.part)
     ]

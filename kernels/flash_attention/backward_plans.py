@@ -27,10 +27,6 @@ MOST_PART = 8
 """Longest part of a key block, in tiles."""
 MOST_CHUNK = 8
 """Longest chunk of a query block, in tiles."""
-AHEAD = 2
-"""Units that the cube is ahead of the vector unit with S and dP; as many are held in L0C."""
-TURN_IS_WORTH = 1.5
-"""Units, over those of a cut with two places for dQ, that one with a single place may save before it is as good."""
 LONG_MOVE = 32
 """fp16 tiles of 512 bytes from which on a move from global memory costs no extra start (davinci_timing.md 2.5)."""
 
@@ -77,9 +73,8 @@ class BackwardGeometry:
 
     rows: Br / 16. keys: Bc / 16. depth: padded head dimension / 16. part, chunk: a unit's tiles of keys and queries.
     buffers: K/V buffers in turn. mask: none, full, shared or causal. mask_terms: fp16 terms of the mask's value.
-    borders: of the keys that queries see. single_exp: whether the exponential is taken in fp32. dq_turns: places for dQ
-    of a chunk in turn. alibi_terms: fp16 terms of what multiplies the ALiBi biases, 0 without them. dropout: whether
-    probabilities are multiplied by a mask.
+    borders: of the keys that queries see. single_exp: whether the exponential is taken in fp32. alibi_terms: fp16 terms
+    of what multiplies the ALiBi biases, 0 without them. dropout: whether probabilities are multiplied by a mask.
     """
 
     rows: int
@@ -92,7 +87,6 @@ class BackwardGeometry:
     mask_terms: int
     borders: tuple[Border, ...]
     single_exp: bool
-    dq_turns: int
     alibi_terms: int = 0
     dropout: bool = False
 
@@ -193,9 +187,8 @@ class BackwardGeometry:
         return HALF_TILE * (2 * (self.gradient + self.chunk) + self.diagonals + alibi)
 
     def l0c_bytes(self) -> int:
-        """S and dP of two units, dK and dV of the key block, dQ of one or two chunks, fp32."""
-        dq = self.dq_turns * self.chunk * self.depth
-        return SINGLE_TILE * (2 * AHEAD * self.unit + 2 * self.keys * self.depth + dq)
+        """S and dP of a unit, dK and dV of the key block, dQ of a chunk, fp32."""
+        return SINGLE_TILE * (2 * self.unit + 2 * self.keys * self.depth + self.chunk * self.depth)
 
 
 BUDGETS = (
@@ -224,21 +217,16 @@ def check(problem: AttentionProblem, plan: TilingPlan, hardware: Hardware) -> Ba
 def geometry(problem: AttentionProblem, plan: TilingPlan, hardware: Hardware) -> BackwardGeometry:
     """Blocks cut into the fewest units that fit the chip. Raises PlanRejected where not even one tile does."""
     found: list[BackwardGeometry] = []
-    smallest = _geometry(problem, plan, 1, 1, 1)
-    for dq_turns in (1, 2):
-        for part in _even_cuts(smallest.keys, MOST_PART):
-            for chunk in _even_cuts(smallest.rows, MOST_CHUNK):
-                candidate = _geometry(problem, plan, part, chunk, dq_turns)
-                if not _over(candidate, hardware):
-                    found.append(candidate)
+    smallest = _geometry(problem, plan, 1, 1)
+    for part in _even_cuts(smallest.keys, MOST_PART):
+        for chunk in _even_cuts(smallest.rows, MOST_CHUNK):
+            candidate = _geometry(problem, plan, part, chunk)
+            if not _over(candidate, hardware):
+                found.append(candidate)
     if not found:
         over = "; ".join(_over(smallest, hardware))
         raise PlanRejected(f"blocks of {plan.Br} x {plan.Bc} do not fit: {over}")
-    return min(found, key=_cost)
-
-
-def _cost(candidate: BackwardGeometry) -> tuple[float, int]:
-    return (candidate.units * (TURN_IS_WORTH if candidate.dq_turns == 1 else 1.0), -candidate.part)
+    return min(found, key=lambda candidate: (candidate.units, -candidate.part))
 
 
 def _even_cuts(tiles: int, most: int) -> list[int]:
@@ -254,7 +242,7 @@ def _over(candidate: BackwardGeometry, hardware: Hardware) -> list[str]:
     ]
 
 
-def _geometry(problem: AttentionProblem, plan: TilingPlan, part: int, chunk: int, dq_turns: int) -> BackwardGeometry:
+def _geometry(problem: AttentionProblem, plan: TilingPlan, part: int, chunk: int) -> BackwardGeometry:
     scale, seen = Scale.of(problem.head_dim), borders(problem)
     return BackwardGeometry(
         rows=plan.Br // TILE,
@@ -264,7 +252,6 @@ def _geometry(problem: AttentionProblem, plan: TilingPlan, part: int, chunk: int
         chunk=chunk,
         buffers=2 if plan.double_buffer else 1,
         single_exp=plan.exp == "float32",
-        dq_turns=dq_turns,
         mask=problem.attn_mask,
         mask_terms=scale.terms_of_mask(problem.attn_mask, seen),
         borders=seen,

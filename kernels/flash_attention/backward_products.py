@@ -93,7 +93,7 @@ def scores(context: BackwardContext, unit: Unit) -> None:
     With dropout dP^T alone.
     """
     geometry, terms = context.geometry, context.geometry.mask_terms
-    _subtract_statistics(context, unit, unit.s, 0, LOG_SUM_TERMS)
+    _subtract_statistics(context, unit, context.buffers.s_cube, 0, LOG_SUM_TERMS)
     if geometry.has_mask_tile:
         _add_mask(context, unit, _tile_column(context, unit), range(terms))
     first_key, first_query = unit.keys.first + unit.part.first, unit.queries.first + unit.chunk.first
@@ -103,10 +103,10 @@ def scores(context: BackwardContext, unit: Unit) -> None:
             _add_mask(context, unit, _strip_column(context, unit, strip), diagonals)
     if geometry.alibi_terms:
         _add_alibi(context, unit)
-    _multiply(context, unit.key_tile.k, unit.tile.q, unit, unit.s, adds=True)
+    _multiply(context, unit.key_tile.k, unit.tile.q, unit, context.buffers.s_cube, adds=True)
     if not geometry.dropout:
-        _subtract_statistics(context, unit, unit.dp, 1, TILE)
-    _multiply(context, unit.key_tile.v, unit.tile.do, unit, unit.dp, adds=not geometry.dropout)
+        _subtract_statistics(context, unit, context.buffers.dp_cube, 1, TILE)
+    _multiply(context, unit.key_tile.v, unit.tile.do, unit, context.buffers.dp_cube, adds=not geometry.dropout)
 
 
 def _add_alibi(context: BackwardContext, unit: Unit) -> None:
@@ -114,7 +114,7 @@ def _add_alibi(context: BackwardContext, unit: Unit) -> None:
     tik, part, left = context.tik, unit.part, context.buffers.left.next()
     tik.load2dv1(left, unit.key_tile.alibi[part.first * TILE_ELEMENTS], 0, part.tiles, 1, 0, True)
     terms, factor = context.geometry.alibi_terms, context.buffers.alibi_cube
-    tik.mmad(unit.s, left, factor, part.tiles * TILE, terms, unit.chunk.tiles * TILE, 1)
+    tik.mmad(context.buffers.s_cube, left, factor, part.tiles * TILE, terms, unit.chunk.tiles * TILE, 1)
 
 
 def _subtract_statistics(context: BackwardContext, unit: Unit, target: Any, kind: int, terms: int) -> None:
@@ -149,7 +149,7 @@ def _add_mask(context: BackwardContext, unit: Unit, column: Column, diagonals: r
     for query_tile in range(unit.chunk.tiles):
         left = buffers.left.next()
         exact_k = column(left, query_tile)
-        target = unit.s[query_tile * unit.part.tiles * TILE_ELEMENTS]
+        target = context.buffers.s_cube[query_tile * unit.part.tiles * TILE_ELEMENTS]
         for number in diagonals:
             diagonal = buffers.diagonal[number * TILE_ELEMENTS]
             tik.mmad(target, left, diagonal, unit.part.tiles * TILE, exact_k, TILE, 1)
@@ -216,4 +216,4 @@ def _add_to_queries(context: BackwardContext, ds: Any, unit: Unit) -> None:
     tik.load2dv1(left, ds, 0, unit.tiles, 1, 0, True)
     tik.load2dv1(right, unit.key_tile.k[part.first * depth * TILE_ELEMENTS], 0, part.tiles * depth, 1, 0, True)
     add = int(part.index > 0)
-    tik.mmad(unit.dq, left, right, chunk.tiles * TILE, part.tokens, depth * TILE, add)
+    tik.mmad(context.buffers.dq, left, right, chunk.tiles * TILE, part.tokens, depth * TILE, add)

@@ -1,8 +1,9 @@
 """The query blocks that a key block meets, in an order that keeps cube, vector unit and moves busy at once.
 
-The cube is AHEAD units ahead of the vector unit with S and dP, across query blocks too: the last units of a block leave
-the next block's first scores behind them. A piece of the next block is loaded where this block's has served. dQ of a
-chunk is taken only after the next unit's vector work, when its product has had the time to end.
+The cube computes S and dP of a unit as soon as the vector unit has taken in those before, across blocks of queries and
+of keys too, and takes up the products of a unit's weights after the next unit's vector work: their operands are in L1
+then, and no load to the cube holds up what is issued after it. dQ of a chunk is taken in a unit later still. A piece of
+the next block is loaded where this block's has served.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from functools import partial
 from typing import Any
 
 from autotune.kernels.flash_attention.backward_context import BackwardContext, KeyTile, Unit, units
-from autotune.kernels.flash_attention.backward_plans import AHEAD
 from autotune.kernels.flash_attention.backward_products import accumulate, load_queries, scores
 from autotune.kernels.flash_attention.backward_softmax import add_query_gradient, weights
 from autotune.kernels.flash_attention.context import KeyBlock, QueryBlock
@@ -35,7 +35,6 @@ class QueryBlocks:
     def __init__(self, context: BackwardContext, tile: KeyTile, head: Any, keys: KeyBlock, plan: TilingPlan) -> None:
         self.context, self.tile, self.head, self.keys = context, tile, head, keys
         self.rows = plan.Br // TILE
-        self.lag = context.geometry.dq_turns
         self.whole, self.rest = divmod(context.problem.Nq, plan.Br)
         self.start = self._start()
         self.end = self._end()
@@ -77,8 +76,7 @@ class QueryBlocks:
             for unit in todo:
                 if unit.last_of_piece:
                     load_queries(self.context, unit)
-            for unit in todo[:AHEAD]:
-                scores(self.context, unit)
+            scores(self.context, todo[0])
 
         self.on_first(act)
 
@@ -105,19 +103,13 @@ class QueryBlocks:
                 with tik.else_scope():
                     self._end_after_whole()
 
-    def _add_pending(self, done: Units) -> None:
-        """dQ of the chunks that ended too late in a block to be taken in it."""
-        for unit in done[-self.lag :]:
-            if unit.last_of_chunk:
-                add_query_gradient(self.context, unit)
-
     def _visit_rest(self, then: OnNext | None) -> None:
         following = _Following(self.context, self._rest_units(), then or (lambda act: None))
         self._visit(following, self.start == self.whole, (self.start < self.whole, self._units(self.whole - 1)))
-        self._add_pending(self._rest_units())
+        add_query_gradient(self.context, self._rest_units()[-1])
 
     def _end_after_whole(self) -> None:
-        self._add_pending(self._units(self.end_of_whole - 1))
+        add_query_gradient(self.context, self._units(self.end_of_whole - 1)[-1])
 
     def _units(self, number: Any) -> Units:
         block = QueryBlock(self.head, number * self.rows, self.rows, self.rows * TILE)
@@ -149,77 +141,66 @@ class QueryBlocks:
     def _visit(self, following: _Following, first: Any, before: tuple[Any, Units]) -> None:
         """The units of a block. first: whether no block came before; else dQ of the one before is still to be taken."""
         context, todo = self.context, following.todo
-        for number, unit in enumerate(todo):
-            p, ds = weights(context, unit)
-            if number + AHEAD < len(todo):
-                scores(context, todo[number + AHEAD])
-            else:
-                following.score_in_place_of(number % AHEAD)
+        weighed: list[tuple[Any, Any]] = []
+
+        def finish(number: int) -> None:
+            unit = todo[number]
             if number == 0:
                 with context.tik.if_scope(before[0]):
-                    self._add_pending(before[1])
-            elif number >= self.lag and todo[number - self.lag].last_of_chunk:
-                add_query_gradient(context, todo[number - self.lag])
+                    add_query_gradient(context, before[1][-1])
+            elif todo[number - 1].last_of_chunk:
+                add_query_gradient(context, todo[number - 1])
+            p, ds = weighed[number]
             accumulate(context, unit, p, ds, first if unit.first_of_part else False)
             if unit.last_of_piece:
                 following.load(unit.piece)
+
+        for number, unit in enumerate(todo):
+            weighed.append(weights(context, unit))
+            if number + 1 < len(todo):
+                scores(context, todo[number + 1])
+            else:
+                following.score()
+            if number:
+                finish(number - 1)
+        finish(len(todo) - 1)
         following.finish()
 
 
 class _Following:
     """What can be done for the next block while the units ``todo`` of one are being worked on.
 
-    ``with_next`` does something with the next block's units, where there is a next block. Its pieces and first units
-    lie where this block's of the same number do.
+    ``with_next`` does something with the next block's units, where there is a next block. Its pieces lie where this
+    block's of the same number do.
     """
 
     def __init__(self, context: BackwardContext, todo: Units, with_next: OnNext) -> None:
         self.context, self.todo, self.with_next = context, todo, with_next
         self.loaded = 0
-        self.due: list[int] = []
-        self.scored: list[int] = []
+        self.score_is_due = False
 
-    def score_in_place_of(self, place: int) -> None:
-        """S and dP of the unit that takes this place in L0C, as soon as its queries are there."""
-        self.due.append(place)
-        self._score()
+    def score(self) -> None:
+        """S and dP of the first unit, as soon as its queries are there."""
+        self.score_is_due = True
+        if self.loaded:
+            self._score()
+
+    def _score(self) -> None:
+        self.with_next(lambda units: scores(self.context, units[0]))
 
     def load(self, piece: int) -> None:
         """Loads a piece over this block's, which has served."""
-
-        def act(units: Units) -> None:
-            for unit in units:
-                if unit.piece == piece and unit.last_of_piece:
-                    load_queries(self.context, unit)
-
-        self.with_next(act)
+        self.with_next(lambda units: self._load(units, lambda number: number == piece))
         self.loaded = piece + 1
-        self._score()
-
-    def _score(self) -> None:
-        ready = [place for place in self.due if self.todo[place].piece < self.loaded]
-        self.due = [place for place in self.due if place not in ready]
-        self.scored += ready
-
-        def act(units: Units) -> None:
-            for place in ready:
-                if place < len(units):
-                    scores(self.context, units[place])
-
-        if ready:
-            self.with_next(act)
+        if piece == 0 and self.score_is_due:
+            self._score()
 
     def finish(self) -> None:
-        """After all units: what is left to do where the next block may be longer than this one."""
-        places = [place for place in range(AHEAD) if place not in self.scored]
+        """After all units: the pieces that only the next block has."""
+        if self.loaded < len(self.context.geometry.pieces):
+            self.with_next(lambda units: self._load(units, lambda number: number >= self.loaded))
 
-        def act(units: Units) -> None:
-            for unit in units:
-                if unit.piece >= self.loaded and unit.last_of_piece:
-                    load_queries(self.context, unit)
-            for place in places:
-                if place < len(units):
-                    scores(self.context, units[place])
-
-        if places or self.loaded < len(self.context.geometry.pieces):
-            self.with_next(act)
+    def _load(self, units: Units, chosen: Callable[[int], bool]) -> None:
+        for unit in units:
+            if unit.last_of_piece and chosen(unit.piece):
+                load_queries(self.context, unit)
