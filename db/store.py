@@ -101,16 +101,18 @@ class Store:
             query = query.where(trials.c.fingerprint == fingerprint)
         return self._read(query.limit(limit), lambda row: to_trial(row, problem, device))
 
-    def publish(self, best: BestPlan) -> bool:
+    def publish(self, best: BestPlan, over: int | None = None) -> bool:
         """Makes ``best`` the plan that is served, if it wins; then it is in the history too, under a new revision.
 
-        It wins where there is none, over a slower one of its own fingerprint, and over one of another fingerprint that
-        was not measured later. The database alone decides, in one statement: of two publishers the faster plan stays.
+        It wins where there is none, over a slower one of its own fingerprint, over one of another fingerprint that was
+        not measured later, and over the revision ``over``, which its publisher knows to be no better: that has lost a
+        race to it, or is the same plan. The database alone decides, in one statement: no publisher undoes another's.
         """
-        return self.publish_all([best])[0]
+        with writing(self._engine) as connection:
+            return _publish(connection, best, over)
 
     def publish_all(self, bests: Iterable[BestPlan], dry_run: bool = False) -> list[bool]:
-        """The same for several in one transaction, in this order; a dry run says what would win and changes nothing."""
+        """Publishes several in one transaction, in this order; a dry run says what would win and changes nothing."""
         with writing(self._engine) as connection:
             won = [_publish(connection, best) for best in bests]
             if dry_run:
@@ -237,8 +239,10 @@ class Store:
                     room -= _want(connection, miss, room)
 
     def wanted(self, limit: int = 100) -> list[Wanted]:
-        """What was asked for and still has no best plan of its own, the most asked first."""
+        """What was asked for and no sweep has found and finished a best plan of its own for, the most asked first."""
         answered = exists().where(
+            history.c.revision == best_plans.c.revision,
+            history.c.finished,
             best_plans.c.problem_id == wanted.c.problem_id,
             best_plans.c.device_id == devices.c.id,
             devices.c.name == wanted.c.device,
@@ -319,10 +323,10 @@ def rank(best: BestPlan) -> tuple[bool, str, int]:
     return best.timing.kind == MEASURED, best.measured_at, best.revision
 
 
-def _publish(connection: Connection, best: BestPlan) -> bool:
+def _publish(connection: Connection, best: BestPlan, over: int | None = None) -> bool:
     row = history_row(best) | _keys(connection, best.problem, best.device, best.target)
     _give_up_unreadable(connection, row, best)
-    winner = connection.scalar(_challenge(row))
+    winner = connection.scalar(_challenge(row, over))
     if winner is None:
         return False
     number = connection.scalar(insert(history).values(row).returning(history.c.revision))
@@ -341,13 +345,15 @@ def _give_up_unreadable(connection: Connection, row: Row, best: BestPlan) -> Non
             connection.execute(update(best_plans).where(*place).values(time_us=inf, measured_at=""))
 
 
-def _challenge(row: Row) -> Any:
+def _challenge(row: Row, over: int | None) -> Any:
     """The one statement that decides a publication: returns the row's id when ``row`` won, nothing when it lost."""
     columns = ("problem_id", "device_id", "fingerprint", "time_us", "measured_at")
     statement = insert(best_plans).values({name: row[name] for name in columns})
     new, old = statement.excluded, best_plans.c
     same = new.fingerprint == old.fingerprint
     wins = or_(and_(same, new.time_us < old.time_us), and_(~same, new.measured_at >= old.measured_at))
+    if over is not None:
+        wins = or_(wins, old.revision == over)
     return statement.on_conflict_do_update(
         index_elements=[old.problem_id, old.device_id],
         set_={name: new[name] for name in ("fingerprint", "time_us", "measured_at")},

@@ -18,12 +18,9 @@ BAD_PROBLEMS = [
     ("--shape 1,1,64,64,x", "shape: 'x' is no whole number"),
     (f"{GOOD} --op attention", "op is 'attention'; it must be one of flash_attention, flash_attention_grad"),
     (f"{GOOD} --attn-mask sideways", "attn_mask is 'sideways'; it must be one of"),
-    (f"{GOOD} --device cpu --dropout", "only the kernels for NPUs compute dropout yet"),
-    (f"{GOOD} --device cpu --alibi", "only the kernels for NPUs compute alibi yet"),
     (f"{GOOD} --high-precision", "no kernel here computes high_precision yet"),
-    (f"{GOOD} --device cpu --window 511,0", "only the kernels for NPUs compute windows yet"),
+    (f"{GOOD} --device cpu --op flash_attention_grad", "only the kernels for NPUs compute op flash_attention_grad yet"),
     (f"{GOOD} --window 511", "window '511' has 1 number(s)"),
-    (f"{GOOD} --device cpu --block-window 7,0", "only the kernels for NPUs compute block windows yet"),
     (f"{GOOD} --block-window 7,-1", "block_window: '-1' is no whole number"),
     (f"{GOOD} --dtype bfloat16", "no kernel here computes data types other than float16 yet"),
     (f"{GOOD} --nonsense", "No such option: --nonsense"),
@@ -50,6 +47,8 @@ BAD_SWEEPS = [
         "--from-config none.json --lengths 512",
         "autotune: --from-config: cannot read none.json: No such file or directory",
     ),
+    (f"{GOOD} --workers many", "--workers is 'many'; it must be auto or a whole number from 0"),
+    (f"{GOOD} --device cpu --workers 2", "--workers 2: trials on cpu would disturb each other; it takes 1"),
     (f"{GOOD} --seed -1", "--seed is '-1'; it must be a whole number from 0"),
 ]
 BAD_QUESTIONS = [
