@@ -188,23 +188,28 @@ class _KeyBlocks:
 
     def _visit(self, blocks: QueryBlocks, position: Any, start: Any, stop: Any) -> None:
         tik, following = self.context.tik, position + 1
-        if self.run_on:
-            with tik.if_scope(following < stop):
-                self.load(following, False)
-        else:
+        if not self.run_on:
             self.begin(position, position == start)
-        with _adding(tik):
-            blocks.visit(partial(self._with_first_queries, following, stop) if self.run_on else None)
+        with _moving(tik, FP32_ADD, OVERWRITE):
+            if self.run_on:
+                blocks.visit(partial(self._load_next, following, stop), partial(self._on_next, following, stop))
+            else:
+                blocks.visit(None, None)
             add_key_gradients(self.context, blocks.head, blocks.keys)
 
-    def _with_first_queries(self, position: Any, stop: Any, act: OnUnits) -> None:
+    def _load_next(self, position: Any, stop: Any) -> None:
+        tik = self.context.tik
+        with tik.if_scope(position < stop), _moving(tik, OVERWRITE, FP32_ADD):
+            self.load(position, False)
+
+    def _on_next(self, position: Any, stop: Any, act: OnUnits) -> None:
         with self.context.tik.if_scope(position < stop):
             self.act_on(position, lambda blocks: blocks.on_first(act))
 
 
 @contextmanager
-def _adding(tik: Any) -> Iterator[None]:
-    """Moves to global memory add to what is there."""
-    tik.set_atomic_add(FP32_ADD)
+def _moving(tik: Any, mode: int, after: int) -> Iterator[None]:
+    """What moves to global memory do to what is there, inside and after it."""
+    tik.set_atomic_add(mode)
     yield
-    tik.set_atomic_add(OVERWRITE)
+    tik.set_atomic_add(after)

@@ -80,10 +80,11 @@ class QueryBlocks:
 
         self.on_first(act)
 
-    def visit(self, then: OnNext | None) -> None:
+    def visit(self, aside: Callable[[], None] | None, then: OnNext | None) -> None:
         """Adds every block's part to dV and dK in L0C and to dQ in global memory.
 
-        ``then`` does something with the first block of what is visited next, where that is to be begun here.
+        ``aside`` is done once, early on, beside the products. ``then`` does something with the first block of what is
+        visited next, where that is to be begun here.
         """
         tik = self.context.tik
         if self.whole:
@@ -91,21 +92,23 @@ class QueryBlocks:
                 following = _Following(
                     self.context, self._units(number), partial(self._with_block, number + 1, then=then)
                 )
-                self._visit(following, number == self.start, (number > self.start, self._units(number - 1)))
+                before = (number > self.start, self._units(number - 1))
+                self._visit(following, number == self.start, before, aside)
         if not self.rest:
             self._end_after_whole()
         elif self.end is None:
-            self._visit_rest(then)
+            self._visit_rest(aside, then)
         else:
             with tik.if_scope(self.end > self.whole):
-                self._visit_rest(then)
+                self._visit_rest(aside, then)
             if self.whole:
                 with tik.else_scope():
                     self._end_after_whole()
 
-    def _visit_rest(self, then: OnNext | None) -> None:
+    def _visit_rest(self, aside: Callable[[], None] | None, then: OnNext | None) -> None:
         following = _Following(self.context, self._rest_units(), then or (lambda act: None))
-        self._visit(following, self.start == self.whole, (self.start < self.whole, self._units(self.whole - 1)))
+        before = (self.start < self.whole, self._units(self.whole - 1))
+        self._visit(following, self.start == self.whole, before, aside)
         add_query_gradient(self.context, self._rest_units()[-1])
 
     def _end_after_whole(self) -> None:
@@ -138,7 +141,9 @@ class QueryBlocks:
             elif then:
                 then(act)
 
-    def _visit(self, following: _Following, first: Any, before: tuple[Any, Units]) -> None:
+    def _visit(
+        self, following: _Following, first: Any, before: tuple[Any, Units], aside: Callable[[], None] | None
+    ) -> None:
         """The units of a block. first: whether no block came before; else dQ of the one before is still to be taken."""
         context, todo = self.context, following.todo
         weighed: list[tuple[Any, Any]] = []
@@ -163,6 +168,9 @@ class QueryBlocks:
                 following.score()
             if number:
                 finish(number - 1)
+            if aside and number == min(1, len(todo) - 1):
+                with context.tik.if_scope(first):
+                    aside()
         finish(len(todo) - 1)
         following.finish()
 
