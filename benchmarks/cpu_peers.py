@@ -181,7 +181,7 @@ def case(library: Library, peer: Peer, shape: Any, mask: str, peak: Callable[[],
     for _ in range(3):
         theirs_o = compute()
     exact = plain(problem, inputs)
-    np.testing.assert_allclose(launch.o, exact, atol=1e-5)
+    np.testing.assert_allclose(launch.results["o"], exact, atol=1e-5)
     np.testing.assert_allclose(theirs_o, exact, atol=1e-5)
     rows = []
     for _ in range(rounds):

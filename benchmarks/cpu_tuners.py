@@ -2,7 +2,7 @@
 
 python benchmarks/cpu_tuners.py [--quick] [--json]      exit code 1 where a bar is missed, 2 without a C compiler
 
-Both tune Br and Bc of kernels/native/forward.c on two threads, by the CPU time of the busiest, for 45 seconds a problem
+Both tune Br and Bc of the forward kernel in C on two threads, by the CPU time of the busiest, for 45 seconds a problem
 (20 and one problem with --quick), and verify what they time. Kernel Tuner compiles each plan, as macros; our sweep
 compiles once. Afterwards the plans that both picked run in turn, and each pick beside the other plans that its tuner
 thought fastest: a pick is right when none of those is more than 1 % faster.
@@ -70,7 +70,7 @@ float tuned(float *q, float *k, float *v, int64_t *first, int64_t *end, float *o
     int64_t blocks = HEADS * ((NQ + BR - 1) / BR), ends[] = {1, 2};
     struct run runs[] = {{0, blocks / 2}, {blocks / 2, blocks}};
     double cpu_us[2], wall_us;
-    flash_attention_forward(&problem, runs, ends, 2, scratch, cpu_us, &wall_us);
+    flash_attention_forward_run(&problem, runs, ends, 2, scratch, cpu_us, &wall_us);
     return (cpu_us[0] > cpu_us[1] ? cpu_us[0] : cpu_us[1]) / 1e3;
 }
 """

@@ -12,9 +12,7 @@ from pathlib import Path
 
 from autotune.errors import CompileFailed, TargetUnavailable
 
-SOURCE = Path(__file__).with_name("forward.c")
-HEADER = "vectors.h"
-"""Lies beside the source that includes it."""
+SOURCE = Path(__file__).with_name("kernels.c")
 COMPILERS = ("gcc", "clang", "cc")
 """Tried in this order: on the kernel's register tiles gcc was the better one."""
 FLAGS = ("-std=gnu11", "-O3", "-march=native", "-ffp-contract=fast", "-fPIC", "-shared", "-pthread")
@@ -52,7 +50,7 @@ def build(compiler: Compiler, machine: str, cache: Path, source: Path = SOURCE) 
     machine: whatever else ``-march=native`` depends on; a folder may be shared by different machines.
     Raises CompileFailed with the compiler's text, TargetUnavailable where the folder cannot be written.
     """
-    library = cache / f"forward-{source_hash(compiler, machine, source)}.so"
+    library = cache / f"{source.stem}-{source_hash(compiler, machine, source)}.so"
     if library.exists():
         return library
     try:
@@ -68,10 +66,10 @@ def build(compiler: Compiler, machine: str, cache: Path, source: Path = SOURCE) 
 
 
 def source_hash(compiler: Compiler, machine: str, source: Path = SOURCE) -> str:
-    """Changes with the source, the compiler, its flags and the machine."""
+    """Changes with the source, the C files beside it, the compiler, its flags and the machine."""
     digest = hashlib.sha256(source.read_bytes())
-    header = source.with_name(HEADER)
-    digest.update(header.read_bytes() if header.exists() else b"")
+    for included in sorted(source.parent.glob("*.[ch]")):
+        digest.update(included.read_bytes())
     digest.update("\0".join((compiler.version, *FLAGS, *LIBRARIES, machine)).encode())
     return digest.hexdigest()[:16]
 

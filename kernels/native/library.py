@@ -20,13 +20,18 @@ Singles = NDArray[np.float32]
 
 ALIGNMENT = 64
 """Bytes: a whole vector of the widest kind."""
-POINTERS = ("q", "k", "v", "attn_mask", "dropout_mask", "alibi", "first", "end", "o", "lse")
+POINTERS = (
+    *("q", "k", "v", "attn_mask", "dropout_mask", "alibi", "do", "first", "end"),
+    *("o", "lse", "dq", "dk", "dv", "locks"),
+)
 """Inputs by the names that ``Compiled.run`` has for them; those that a problem lacks stay NULL."""
+FUNCTIONS = {"flash_attention": "flash_attention_forward", "flash_attention_grad": "flash_attention_backward"}
+"""What the functions of an op are called by."""
 NUMBERS = ("heads", "heads_per_mask", "Nq", "N", "head_dim", "Br", "Bc", "narrow")
 
 
 class _Attention(ctypes.Structure):
-    """``struct attention`` of forward.c."""
+    """``struct attention`` of attention.h."""
 
     _fields_ = (
         *((name, ctypes.c_void_p) for name in POINTERS),
@@ -46,49 +51,51 @@ class Library:
     """The functions of a built kernel. Raises CompileFailed where the file is no such library."""
 
     def __init__(self, path: Path) -> None:
+        launch = (*(ctypes.c_void_p,) * 3, ctypes.c_int64, *(ctypes.c_void_p,) * 3)
         try:
             functions = ctypes.CDLL(str(path))
-            self.scratch, self.forward = functions.flash_attention_scratch, functions.flash_attention_forward
             self.flush = functions.flash_attention_flush
+            self.scratch = {op: getattr(functions, f"{name}_scratch") for op, name in FUNCTIONS.items()}
+            self.run = {op: getattr(functions, f"{name}_run") for op, name in FUNCTIONS.items()}
         except (OSError, AttributeError) as error:
             raise CompileFailed(f"the built kernel {path} does not load ({error}); delete it") from error
-        self.scratch.restype = ctypes.c_int64
-        self.scratch.argtypes = (ctypes.c_void_p,)
         self.flush.argtypes = (ctypes.c_void_p, ctypes.c_int64)
-        self.forward.argtypes = (*(ctypes.c_void_p,) * 3, ctypes.c_int64, *(ctypes.c_void_p,) * 3)
+        for function in self.scratch.values():
+            function.restype, function.argtypes = ctypes.c_int64, (ctypes.c_void_p,)
+        for function in self.run.values():
+            function.argtypes = launch
 
 
 class Launch:
     """One problem with its inputs, plan and room for its results: runs as often as is asked, one at a time.
 
     inputs: those of ``Compiled.run``, of any float type; once, here, they are made fp32, or q, k and v of a bfloat16
-    problem bfloat16. o (B, H, Nq, D) and lse (B, H, Nq) are fp32. The plan's core split has its work, which
-    ``check_work`` found right.
+    problem bfloat16. results: its outputs, all fp32. The plan's core split has its work, which ``check_work`` found
+    right.
     """
 
     def __init__(
         self, library: Library, problem: AttentionProblem, plan: TilingPlan, inputs: Mapping[str, NDArray[Any]]
     ) -> None:
-        self._library = library
-        self.o: Singles = np.empty((problem.batch, problem.heads, problem.Nq, problem.head_dim), np.float32)
-        self.lse: Singles = np.empty(self.o.shape[:3], np.float32)
+        self.results = {name: np.empty(shape, np.float32) for name, shape in _result_shapes(problem).items()}
         self._arrays: dict[str, NDArray[Any]] = {
             name: np.ascontiguousarray(array, np.float32) for name, array in inputs.items() if name in POINTERS
         }
         if problem.dtype == "bfloat16":
             self._arrays |= {name: narrowed(self._arrays[name]) for name in "qkv"}
         self._arrays["first"], self._arrays["end"] = seen(problem)
-        self._problem = _description(problem, plan, {**self._arrays, "o": self.o, "lse": self.lse})
-        work = work_runs(plan, plan.tiling(problem).Tr)
+        self._problem = _description(problem, plan, {**self._arrays, **self.results})
+        self._run, self._flush = library.run[problem.op], library.flush
+        work = work_runs(plan, plan.dealt_blocks(problem))
         self._runs = np.array([run for runs in work for run in runs], np.int64)
         self._run_ends = np.cumsum([len(runs) for runs in work], dtype=np.int64)
-        self._scratch = _aligned(library.scratch(ctypes.byref(self._problem)) * len(work))
+        self._scratch = _aligned(library.scratch[problem.op](ctypes.byref(self._problem)) * len(work))
         self._cpu_us, self._wall_us = np.zeros(len(work)), np.zeros(1)
 
     def __call__(self) -> Duration:
-        """Computes ``o`` and ``lse`` anew. Raises RunFailed where no thread or no memory could be had."""
+        """Computes the results anew. Raises RunFailed where no thread or no memory could be had."""
         arrays = (self._scratch, self._cpu_us, self._wall_us)
-        failed = self._library.forward(
+        failed = self._run(
             ctypes.byref(self._problem),
             self._runs.ctypes.data,
             self._run_ends.ctypes.data,
@@ -101,9 +108,17 @@ class Launch:
 
     def cool(self) -> None:
         """Takes inputs and results out of all caches. Raises RunFailed where the CPU has no instruction for it."""
-        for array in (*self._arrays.values(), self.o, self.lse):
-            if self._library.flush(array.ctypes.data, array.nbytes):
+        for array in (*self._arrays.values(), *self.results.values()):
+            if self._flush(array.ctypes.data, array.nbytes):
                 raise RunFailed("this CPU has no instruction that empties its caches: there are no cold times")
+
+
+def _result_shapes(problem: AttentionProblem) -> dict[str, tuple[int, ...]]:
+    batch, heads, nq, n, head_dim = problem.shape
+    queries, keys = (batch, heads, nq, head_dim), (batch, heads, n, head_dim)
+    if problem.op == "flash_attention_grad":
+        return {"dq": queries, "dk": keys, "dv": keys}
+    return {"o": queries, "lse": queries[:3]}
 
 
 def narrowed(array: Singles) -> NDArray[np.uint16]:

@@ -1,5 +1,6 @@
 /* The arithmetic of the kernels on the compiler's generic vectors: -march=native makes them AVX-512, AVX2 or what there
  * is. */
+#pragma once
 #include <float.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -32,10 +32,10 @@ MOST_FLOPS_PER_CYCLE = 128
 WARM_UP_RUNS = 30
 FINAL_RUNS, LEAST_FINAL_RUNS, FINAL_S = 60, 12, 3.0
 """Runs of each of the few plans that a sweep found fastest, which are close to each other, and seconds for each."""
-CONSTANT = {"attn_mask": 0.0, "dropout_mask": 1.0}
+CONSTANT = {"attn_mask": 0.0, "dropout_mask": 1.0, "lse": 10.0}
 """Inputs that are one number when a plan is timed; they are read and applied all the same."""
-FLOPS_PER_SCORE = 4
-"""Times head_dim: a multiplication and an addition in each of the two products."""
+FLOPS_PER_SCORE = {"flash_attention": 4, "flash_attention_grad": 10}
+"""Times head_dim: a multiplication and an addition in each of the products, two forward and five backward."""
 
 
 class CpuTarget:
@@ -86,7 +86,7 @@ class CpuTarget:
     def _least_us(self, problem: AttentionProblem) -> float:
         """What no launch can be faster than: the products at the peak rate, of the keys that are seen."""
         first, end = seen(problem)
-        flops = FLOPS_PER_SCORE * problem.heads_total * problem.head_dim * int((end - first).sum())
+        flops = FLOPS_PER_SCORE[problem.op] * problem.heads_total * problem.head_dim * int((end - first).sum())
         peak = self.hardware.cores * self.hardware.clock_mhz * MOST_FLOPS_PER_CYCLE
         return flops / peak if peak else 0.0
 
@@ -103,9 +103,9 @@ class CpuKernel:
     sentinel: measure.Sentinel | None = None
 
     def run(self, inputs: Arrays) -> Arrays:
-        """As ``Compiled.run``; computed in fp32, the output rounded to float16 at the end. Raises RunFailed."""
+        """As ``Compiled.run``; computed in fp32, an output rounded to float16 at the end. Raises RunFailed."""
         found = self.exactly(inputs)
-        if self.problem.dtype == "bfloat16":
+        if "o" not in found or self.problem.dtype == "bfloat16":
             return found
         return {**found, "o": found["o"].astype(np.float16)}
 
@@ -114,7 +114,7 @@ class CpuKernel:
         check_inputs(self.problem, inputs)
         launch = Launch(self.library, self.problem, self.plan, inputs)
         launch()
-        return {"o": launch.o, "lse": launch.lse}
+        return launch.results
 
     def launch(self) -> Launch:
         """A launch on normal numbers, always the same, an empty mask, and dropout that keeps all."""

@@ -98,9 +98,9 @@ def errors(
     extras: dict[str, Any] = {name: array for name, array in given_.items() if name not in ("q", "k", "v")}
     o, lse = reference.forward(given_["q"], given_["k"], given_["v"], problem, **extras)
     without_keys = np.isinf(lse)
-    assert (np.isneginf(launch.lse) == without_keys).all() and not launch.o[without_keys].any()
-    lse_error = np.abs(launch.lse[~without_keys] - lse[~without_keys]).max()
-    return float(np.linalg.norm(launch.o - o) / np.linalg.norm(o)), float(lse_error)
+    assert (np.isneginf(launch.results["lse"]) == without_keys).all() and not launch.results["o"][without_keys].any()
+    lse_error = np.abs(launch.results["lse"][~without_keys] - lse[~without_keys]).max()
+    return float(np.linalg.norm(launch.results["o"] - o) / np.linalg.norm(o)), float(lse_error)
 
 
 @settings(max_examples=100)
@@ -109,6 +109,41 @@ def test_any_problem_and_plan(library: Library, case: tuple[AttentionProblem, Ti
     problem, plan, seed = case
     o_error, lse_error = errors(library, problem, plan, inputs(problem, seed))
     assert o_error < 1e-5 and lse_error < 1e-5
+
+
+@settings(max_examples=100)
+@given(case=cases())
+def test_any_gradients(library: Library, case: tuple[AttentionProblem, TilingPlan, int]) -> None:
+    """Within 1e-5 of the gradient or, where it cancels as dQ of a row with one key does, of the output's gradient."""
+    forward, plan, seed = case
+    problem = replace(forward, op="flash_attention_grad")
+    plan = complete(plan, problem, Hardware("any", plan.core_split.block_num, 1000))
+    given_ = inputs(problem, seed)
+    extras: dict[str, Any] = {name: array for name, array in given_.items() if name not in ("q", "k", "v")}
+    q, k, v = (given_[name] for name in "qkv")
+    o, lse = reference.forward(q, k, v, forward, **extras)
+    do = np.random.default_rng(seed + 1).standard_normal(o.shape).astype(np.float32)
+    launch = Launch(library, problem, plan, {**given_, "o": o, "lse": lse, "do": do})
+    launch()
+    least = np.linalg.norm(do)
+    for name, exact in zip(("dq", "dk", "dv"), reference.gradients(q, k, v, do, problem, **extras)):
+        assert np.linalg.norm(launch.results[name] - exact) < 1e-5 * max(np.linalg.norm(exact), least), name
+
+
+def test_gradients_are_made_anew_each_time(library: Library) -> None:
+    problem = AttentionProblem.of((1, 2, 70, 90, 24), "flash_attention_grad")
+    plan = complete(TilingPlan(32, 16), problem, Hardware("any", 3, 1000))
+    random = np.random.default_rng(1)
+    made = inputs(problem, 1) | {
+        "o": random.standard_normal((1, 2, 70, 24)),
+        "do": random.standard_normal((1, 2, 70, 24)),
+    }
+    launch = Launch(library, problem, plan, made | {"lse": np.full((1, 2, 70), 5.0)})
+    launch()
+    before = {name: result.copy() for name, result in launch.results.items()}
+    launch()
+    for name, result in launch.results.items():
+        np.testing.assert_allclose(result, before[name], rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("size", [1e-3, 4.0, 8.0])
@@ -146,11 +181,11 @@ def test_what_nobody_sees_is_not_read(library: Library) -> None:
     plan = complete(TilingPlan(64, 48), problem, Hardware("any", 2, 1000))
     launch = Launch(library, problem, plan, given_)
     launch()
-    before = launch.o.copy()
+    before = launch.results["o"].copy()
     for name in "kv":
         launch._arrays[name][:, :, 230:] = np.nan
     launch()
-    assert np.isfinite(launch.o).all() and (launch.o == before).all()
+    assert np.isfinite(launch.results["o"]).all() and (launch.results["o"] == before).all()
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
@@ -160,7 +195,7 @@ def test_what_is_no_number_is_not_hidden(library: Library, bad: float) -> None:
     given_["k"][0, 0, 3, 5] = bad
     launch = Launch(library, problem, complete(TilingPlan(16, 16), problem, Hardware("any", 1, 1000)), given_)
     launch()
-    assert np.isnan(launch.o).all(axis=-1).sum() >= np.count_nonzero(given_["q"][0, 0, :, 5] > 0)
+    assert np.isnan(launch.results["o"]).all(axis=-1).sum() >= np.count_nonzero(given_["q"][0, 0, :, 5] > 0)
 
 
 def test_nothing_is_written_outside_the_results(library: Library) -> None:
@@ -168,7 +203,7 @@ def test_nothing_is_written_outside_the_results(library: Library) -> None:
     problem = AttentionProblem.of((1, 2, 37, 45, 19))
     plan = complete(TilingPlan(32, 32), problem, Hardware("any", 2, 1000))
     launch = Launch(library, problem, plan, inputs(problem, 3))
-    around = np.full(launch.o.size + 64, 5.0, np.float32)
+    around = np.full(launch.results["o"].size + 64, 5.0, np.float32)
     launch._problem.o = around[32:].ctypes.data
     launch()
     assert (around[:32] == 5.0).all() and (around[-32:] == 5.0).all()

@@ -1,0 +1,3 @@
+/* Both kernels as one library. */
+#include "backward.c"
+#include "forward.c"
