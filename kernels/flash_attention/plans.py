@@ -218,10 +218,7 @@ BUDGETS = (
 
 Refusals = tuple[tuple[Callable[[AttentionProblem], bool], str], ...]
 
-NOT_DONE: Refusals = (
-    (lambda problem: problem.dtype != "float16", "data types other than float16"),
-    (lambda problem: problem.high_precision, "high_precision"),
-)
+NOT_DONE: Refusals = ((lambda problem: problem.dtype != "float16", "data types other than float16"),)
 """What a problem may ask for that no kernel here computes."""
 
 
@@ -287,6 +284,8 @@ def check_problem(problem: AttentionProblem, plan: TilingPlan, hardware: Hardwar
         plan.check_lengths(problem)
     except PlanError as error:
         raise PlanRejected(str(error)) from error
+    if problem.high_precision and plan.exp == "float16":
+        raise PlanRejected("high_precision needs exp=float32")
     _check_addresses(problem)
 
 

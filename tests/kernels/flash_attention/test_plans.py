@@ -96,7 +96,6 @@ def test_double_buffering_doubles_only_key_and_value_tiles() -> None:
     ("options", "word"),
     [
         ({"op": "flash_attention_grad"}, "flash_attention_grad"),
-        ({"high_precision": True}, "high_precision"),
         ({"dtype": "bfloat16"}, "float16"),
     ],
 )
