@@ -28,7 +28,9 @@ Confidence = Callable[[AttentionProblem, Sequence[TilingPlan]], float | None]
 """How often the first of some plans stays the fastest of them, from 0 to 1; None where nobody can say."""
 
 FINALISTS = 4
-"""Plans, the best one included, whose order is looked at again: where times are measured, they race."""
+"""Plans, the best one included, that the target is asked how sure their order is."""
+RACERS = 8
+"""Plans that race where times are measured: the best may be some places down, as far as a trial's noise reaches."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +141,7 @@ class Tuning:
         keys = [served.plan.key, self._default] if served and served.finished else [self._default]
         standing = [self.trials[key] for key in keys if key in self.trials]
         incumbents = [trial.plan for trial in standing if isinstance(trial.outcome, Timed)]
-        finalists = {plan.key: plan for plan in (*incumbents, *self._fastest())}
+        finalists = {plan.key: plan for plan in (*incumbents, *self._fastest(RACERS))}
         if not isinstance(self._terms.target, Racing) or len(finalists) < 2:
             return
         # A finalist that fails now was right and fast before: what its trial said still stands.
@@ -186,8 +188,8 @@ class Tuning:
         """Faster first; of equally fast ones that which was known or asked for first, whenever it was done."""
         return time_us(trial.outcome) or math.inf, self._asked.get(trial.plan.key, -1)
 
-    def _fastest(self) -> list[TilingPlan]:
-        return [trial.plan for trial in sorted(self._timed(), key=self._rank)[:FINALISTS]]
+    def _fastest(self, count: int) -> list[TilingPlan]:
+        return [trial.plan for trial in sorted(self._timed(), key=self._rank)[:count]]
 
     def _stays_best(self, best: Trial, finished: bool) -> float | None:
         """The target's confidence in the best plan; that which is served, where nothing new is known of the plan."""
@@ -195,7 +197,7 @@ class Tuning:
         known = served.timing.stays_best if served and served.plan.key == best.plan.key else None
         if not self.tried or (known is not None and not finished):
             return known
-        return self._terms.confidence(self.problem, self._fastest())
+        return self._terms.confidence(self.problem, self._fastest(FINALISTS))
 
     def _default_trial(self) -> Trial | None:
         return self.trials.get(self._default)

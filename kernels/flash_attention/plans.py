@@ -219,7 +219,7 @@ BUDGETS = (
 Refusals = tuple[tuple[Callable[[AttentionProblem], bool], str], ...]
 
 NOT_DONE: Refusals = ((lambda problem: problem.dtype != "float16", "data types other than float16"),)
-"""What a problem may ask for that no kernel here computes."""
+"""What a problem may ask for that no kernel for NPUs here computes."""
 
 
 @dataclass(frozen=True)
@@ -277,7 +277,7 @@ def check_problem(problem: AttentionProblem, plan: TilingPlan, hardware: Hardwar
     """Raises PlanRejected for what neither kernel, forward or backward, computes on a chip."""
     for asked, what in NOT_DONE:
         if asked(problem):
-            raise PlanRejected(f"no kernel here computes {what}")
+            raise PlanRejected(f"no kernel for NPUs computes {what}")
     if hardware.name in WITHOUT_SINGLE_EXP:
         raise PlanRejected(f"{hardware.name} has no fp32 exponential, which the softmax of this kernel needs")
     try:
