@@ -111,7 +111,11 @@ def devices(first: str) -> Devices:
 
 def in_process(name: str) -> InProcess:
     """Runs trials on the target of that name in this process. Raises as ``open_target``."""
-    return InProcess(open_target(name), Verifier(), BUDGET)
+    return _in_process(open_target(name))
+
+
+def _in_process(target: Target) -> InProcess:
+    return InProcess(target, Verifier(), BUDGET, confidence(target))
 
 
 def executor(target: Target, workers: str) -> AbstractContextManager[Executor]:
@@ -120,7 +124,7 @@ def executor(target: Target, workers: str) -> AbstractContextManager[Executor]:
     Raises InvalidInput for more than one where times are measured.
     """
     if workers == "0":
-        return nullcontext(InProcess(target, Verifier(), BUDGET))
+        return nullcontext(_in_process(target))
     count = (1 if isinstance(target, Racing) else len(os.sched_getaffinity(0))) if workers == AUTO else int(workers)
     if isinstance(target, Racing) and count > 1:
         raise InvalidInput(

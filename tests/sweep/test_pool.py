@@ -146,11 +146,15 @@ def test_workers_run_at_the_same_time(tmp_path: Path) -> None:
 
 def test_a_race_is_run_by_the_worker_and_its_crash_is_the_candidates(one: Pool) -> None:
     plans = [plan("good", 16), plan("good", 32)]
-    times = one.race(PROBLEM, plans)
+    times = one.race(PROBLEM, plans).result()
     assert list(times) == [plans[1].key, plans[0].key]
     assert os.getpid() not in times.values()  # type: ignore[comparison-overlap]
     with pytest.raises(Crashed, match="SIGABRT"):
-        one.race(PROBLEM, plans[:1])
+        one.race(PROBLEM, plans[:1]).result()
+
+
+def test_a_worker_says_how_sure_a_plan_is(one: Pool) -> None:
+    assert one.confidence(PROBLEM, [plan("good", 16), plan("good", 32)]).result() == 0.5
 
 
 def test_leaving_the_pool_ends_the_running_trials(tmp_path: Path) -> None:
