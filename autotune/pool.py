@@ -128,7 +128,10 @@ class Pool:
         with self._lock:
             if self._closed:
                 raise CancelledError
-            worker = Worker(self._make)
+            try:
+                worker = Worker(self._make)
+            except OSError as error:
+                raise TargetUnavailable(f"this machine starts no worker process: {error.strerror}") from error
             self._alive.add(worker)
         try:
             worker.wait_ready(self._fingerprint)

@@ -131,6 +131,15 @@ def test_a_target_that_cannot_be_opened_says_why() -> None:
         found.submit(PROBLEM, plan("good")).result()
 
 
+def test_a_machine_that_starts_no_process_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*arguments: object, **options: object) -> None:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(subprocess, "Popen", full)
+    with pool(tmp_path) as found, pytest.raises(TargetUnavailable, match="Resource temporarily unavailable"):
+        found.submit(PROBLEM, plan("good")).result()
+
+
 def test_another_target_than_the_sweeps_is_refused(tmp_path: Path) -> None:
     with Pool(unruly.make(tmp_path), "f2", 1) as found, pytest.raises(TargetUnavailable, match=r"the target f1, .* f2"):
         found.submit(PROBLEM, plan("good")).result()
