@@ -94,7 +94,10 @@ def test_of_many_problems_those_seen_last_have_bars() -> None:
     events: list[Event] = [Begun(problem, number, 16, 64, 0) for number, problem in enumerate(problems, 1)]
     again = replace(tried(1, timed(200.0), 200.0), trial=replace(trial(timed(200.0)), problem=problems[0]))
     last = on_a_terminal([*events, again]).rpartition("problems ")[2]
-    assert [each for each in problems if re.search(rf"64,64,{each.head_dim} +━", last)] == [problems[0], *problems[5:]]
+    assert [each for each in problems if re.search(rf"64,64,{each.head_dim} +[╸━]", last)] == [
+        problems[0],
+        *problems[5:],
+    ]
 
 
 @pytest.mark.parametrize(
