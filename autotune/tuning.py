@@ -23,7 +23,9 @@ from autotune.report import Result, time_us
 from autotune.search.ask_tell import Search
 
 FINALISTS = 4
-"""Plans, the best one included, whose order is looked at again: where times are measured, they race."""
+"""Plans, the best one included, that the target is asked how sure their order is."""
+RACERS = 8
+"""Plans that race where times are measured: the best may be some places down, as far as a trial's noise reaches."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +135,7 @@ class Tuning:
         keys = [served.plan.key, self._default] if served and served.finished else [self._default]
         standing = [self.trials[key] for key in keys if key in self.trials]
         incumbents = [trial.plan for trial in standing if isinstance(trial.outcome, Timed)]
-        plans = list({plan.key: plan for plan in (*incumbents, *self._fastest())}.values())
+        plans = list({plan.key: plan for plan in (*incumbents, *self._fastest(RACERS))}.values())
         return plans if isinstance(self._terms.target, Racing) and self.tried and len(plans) > 1 else []
 
     def race_ended(self, times: Mapping[str, Timing]) -> None:
@@ -143,7 +145,7 @@ class Tuning:
     def doubtful(self, finished: bool) -> list[TilingPlan]:
         """The fastest plans, where it is not known yet how sure the first of them is; else none."""
         known = self._known_to_stay() is not None and not finished
-        return self._fastest() if self.tried and not known else []
+        return self._fastest(FINALISTS) if self.tried and not known else []
 
     def conclude(self, finished: bool, stays_best: float | None = None) -> Result:
         """Publishes the best plan and sums the problem up; finished: whether the sweep is through with it."""
@@ -186,8 +188,8 @@ class Tuning:
         """Faster first; of equally fast ones that which was known or asked for first, whenever it was done."""
         return time_us(trial.outcome) or math.inf, self._asked.get(trial.plan.key, -1)
 
-    def _fastest(self) -> list[TilingPlan]:
-        return [trial.plan for trial in sorted(self._timed(), key=self._rank)[:FINALISTS]]
+    def _fastest(self, count: int) -> list[TilingPlan]:
+        return [trial.plan for trial in sorted(self._timed(), key=self._rank)[:count]]
 
     def _known_to_stay(self) -> float | None:
         """What is known of the best plan because it is served."""

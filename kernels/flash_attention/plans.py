@@ -222,7 +222,7 @@ NOT_DONE: Refusals = (
     (lambda problem: problem.dtype != "float16", "data types other than float16"),
     (lambda problem: problem.high_precision, "high_precision"),
 )
-"""What a problem may ask for that no kernel here computes."""
+"""What a problem may ask for that no kernel for NPUs here computes."""
 
 
 @dataclass(frozen=True)
