@@ -35,8 +35,12 @@ CONFIDENCE_DRAWS = 10
 """Draws of the timing model's uncertain numbers for each best plan; `autotune explain --sensitivity` makes more."""
 BUDGET = TimingBudget(repeats=9, seconds=4.0)
 """Of one trial where times are measured: for warming up, and again for the samples."""
-AHEAD = 4
-"""Trials of a problem that are chosen before the first of them is known, where several can run at once."""
+AHEAD = 2
+"""Trials of a problem that are chosen before the first of them is known, where several can run at once.
+
+Share of the best known time after 40 trials, mean of 16 seeds, on the emulated problems 1,4,384,384,32 and
+1,8,1024,1024,64: 0.992 and 0.920 one by one, 0.983 and 0.925 with two, 0.982 and 0.889 with four.
+"""
 
 _TARGETS: dict[str, Callable[..., Target]] = {
     **{f"emulated:{name}": partial(EmulatedTarget, name) for name in SOCS},
@@ -113,7 +117,11 @@ def devices(first: str) -> Devices:
 
 def in_process(name: str) -> InProcess:
     """Runs trials on the target of that name in this process. Raises as ``open_target``."""
-    return InProcess(open_target(name), Verifier(), BUDGET)
+    return _in_process(open_target(name))
+
+
+def _in_process(target: Target) -> InProcess:
+    return InProcess(target, Verifier(), BUDGET, confidence(target))
 
 
 def executor(target: Target, workers: str) -> AbstractContextManager[Executor]:
@@ -122,7 +130,7 @@ def executor(target: Target, workers: str) -> AbstractContextManager[Executor]:
     Raises InvalidInput for more than one where times are measured.
     """
     if workers == "0":
-        return nullcontext(InProcess(target, Verifier(), BUDGET))
+        return nullcontext(_in_process(target))
     count = (1 if isinstance(target, Racing) else len(os.sched_getaffinity(0))) if workers == AUTO else int(workers)
     if isinstance(target, Racing) and count > 1:
         raise InvalidInput(
