@@ -1,4 +1,4 @@
-"""Plans after the sweep: ``autotune history``, ``pin``, ``unpin``, ``export`` and ``import``."""
+"""Plans after the sweep: ``autotune history``, ``pin``, ``unpin``, ``rollback``, ``export`` and ``import``."""
 
 from __future__ import annotations
 
@@ -119,6 +119,22 @@ def unpin(revision: Revision, reason: Reason, actor: Actor = None, db: options.D
         return NOTHING_FOUND
     typer.echo("The best plan is served again.", err=True)
     return 0
+
+
+@app.command()
+def rollback(revision: Revision, reason: Reason, actor: Actor = None, db: options.Db = None) -> None:
+    """Takes back the revision that is served: pins the one that was published before it.
+
+    \b
+    Examples:
+      autotune rollback 18 --reason "wrong on our board"
+    """
+    from autotune.db.store import Store
+
+    store = Store.open(options.chosen(DB, db), create=False)
+    earlier = store.roll_back(revision, _decision(actor, reason))
+    store.close()
+    typer.echo(f"Revision {earlier} is served until it is unpinned.", err=True)
 
 
 @app.command()

@@ -13,7 +13,7 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, TypeAdapter
 from starlette.exceptions import HTTPException
 
-from autotune.errors import AutotuneError, InvalidInput, StoreError
+from autotune.errors import AutotuneError, InvalidInput, Overtaken, StoreError
 from autotune.service.schema import ErrorBody
 
 
@@ -117,6 +117,7 @@ _MEANINGS = {
     401: "No key, or none that is good",
     403: "The key may not do this",
     404: "There is none: no allowed rung has a legal plan, or no such plan is stored",
+    412: "Something else stands by now than what If-Match, or the revision, names",
     413: "The body is too long",
     422: "A parameter is wrong; its name is in field",
     503: "The database cannot be read",
@@ -145,6 +146,10 @@ def _unauthorized(_request: Request, error: Exception) -> Response:
 
 def _forbidden(_request: Request, error: Exception) -> Response:
     return refuse(403, str(error))
+
+
+def _overtaken(_request: Request, error: Exception) -> Response:
+    return refuse(412, str(error))
 
 
 def _unavailable(_request: Request, error: Exception) -> Response:
@@ -189,7 +194,8 @@ _SENTENCES = {
 
 
 def _parameters(request: Request) -> list[str]:
-    operation = request.app.openapi()["paths"][request.scope["route"].path][request.method.lower()]
+    described = request.app.openapi()["paths"].get(request.scope["route"].path, {})
+    operation = described.get(request.method.lower(), {})  # a page is not described
     return [parameter["name"] for parameter in operation.get("parameters", [])]
 
 
@@ -198,6 +204,7 @@ _ERROR_HANDLERS = {
     NotFound: _not_found,
     Unauthorized: _unauthorized,
     Forbidden: _forbidden,
+    Overtaken: _overtaken,
     StoreError: _unavailable,
     RequestValidationError: _refused_by_model,
     HTTPException: _refused_by_http,

@@ -31,6 +31,14 @@ def test_a_pin_and_its_history(run: Run, swept: int) -> None:
     assert "wrong on our board" in run("history", *QUESTION).out
 
 
+def test_a_rollback(run: Run, swept: int) -> None:
+    refused = run("rollback", str(swept), *BECAUSE)
+    assert refused.code == 2
+    assert "nothing was published before" in refused.err
+    assert run("pin", str(swept), *BECAUSE).code == 0
+    assert run("rollback", "999", *BECAUSE).code == 2
+
+
 def test_refusals(run: Run, swept: int) -> None:
     unknown = run("pin", "999", *BECAUSE)
     assert unknown.code == 2

@@ -216,9 +216,9 @@ class TestDescription:
         assert set(paths["/best"]["get"]["responses"]) == {"200", "304", "404", "422", "503"}
         assert set(paths["/readyz"]["get"]["responses"]) == {"200", "503"}
         assert set(paths) == {
-            "/best", "/best/batch", "/devices", "/strategies", "/plans", "/plans/{plan}/history",
-            "/plans/{plan}/trials", "/wanted", "/export", "/import", "/pins/{plan}", "/livez", "/readyz", "/healthz",
-            "/metrics",
+            "/best", "/best/batch", "/devices", "/strategies", "/plans", "/plans/{plan}", "/plans/{plan}/history",
+            "/plans/{plan}/trials", "/plans/{plan}/rollback", "/wanted", "/export", "/import", "/pins/{plan}",
+            "/livez", "/readyz", "/healthz", "/metrics",
         }  # fmt: skip
         for path, operation in ((path, found) for path, methods in paths.items() for found in methods.values()):
             for status, response in operation["responses"].items():
