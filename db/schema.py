@@ -19,7 +19,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-SCHEMA_REVISION = "0003"
+SCHEMA_REVISION = "0004"
 """The migration that makes these tables."""
 
 VERSION_TABLE = "tiling_alembic_version"
@@ -74,7 +74,7 @@ trials = Table(
     Column("status", String, nullable=False),
     Column("time_us", Float),
     Column("outcome", JSON, nullable=False),
-    Column("sweep", String, nullable=False),
+    Column("sweep", String, nullable=False, index=True),
     Column("at", String, nullable=False),
     UniqueConstraint("problem_id", "device_id", "fingerprint", "plan_key"),
     CheckConstraint("(status = 'timed') = (time_us IS NOT NULL)", name="timed_has_time"),

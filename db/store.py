@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Engine, RowMapping, Select, select
 from sqlalchemy.dialects.sqlite import insert
 
-from autotune.db import keys, misses, pins, queries
+from autotune.db import keys, misses, pins, queries, sweeps
 from autotune.db.engine import open_engine, reading, writing
 from autotune.db.keys import Key
 from autotune.db.location import database_path
@@ -30,6 +30,7 @@ from autotune.db.rows import (
 )
 from autotune.db.schema import SCHEMA_REVISION, best_plans, decisions, devices, history, problems, trials
 from autotune.db.schema import pins as pinned
+from autotune.db.sweeps import Numbered, SweepSummary
 from autotune.db.upgrade import revision, upgrade
 from autotune.errors import StoreError
 from autotune.outcome import MEASURED, BestPlan, Trial
@@ -245,6 +246,21 @@ class Store:
     def wanted(self, limit: int = 100) -> list[Wanted]:
         """What was asked for and still has no best plan of its own, the most asked first."""
         return self._read(misses.UNANSWERED.limit(limit), misses.unanswered)
+
+    def sweeps(self, limit: int = 100) -> list[SweepSummary]:
+        """The sweeps of late in numbers, the latest first."""
+        with reading(self._engine) as connection:
+            return sweeps.recent(connection, limit)
+
+    def sweep(self, name: str) -> SweepSummary | None:
+        """One sweep in numbers, None where it has no trial."""
+        with reading(self._engine) as connection:
+            return sweeps.summed_up(connection, name)
+
+    def sweep_trials(self, name: str, after: int = 0, limit: int | None = None) -> list[Numbered]:
+        """The trials of a sweep in the order they were recorded, from the first number above ``after``."""
+        query = sweeps.OF_SWEEP.where(trials.c.sweep == name, trials.c.id > after)
+        return self._read(query.limit(limit), sweeps.numbered)
 
     def schema(self) -> str:
         """The schema revision, when the database can be read and is at this version's. Raises StoreError."""

@@ -35,6 +35,7 @@ from autotune.service.replies import (
     refuse,
     refuse_repeats,
 )
+from autotune.service.runs import Runs
 from autotune.service.schema import (
     AnswerBody,
     Batch,
@@ -45,19 +46,24 @@ from autotune.service.schema import (
     ReadyBody,
 )
 from autotune.service.shortcut import Answers
+from autotune.service.sweeping import sweeping
 from autotune.service.writing import LIMITS, writing
 
 
-def create_app(store: Store, devices: Devices, hosts: Collection[str] | None = None) -> FastAPI:
+def create_app(
+    store: Store, devices: Devices, hosts: Collection[str] | None = None, runs: Runs | None = None
+) -> FastAPI:
     """The service over one store; ``devices`` are those it answers for, the first when a question names none.
 
-    hosts: the names that a request may call the service by; any where None.
+    hosts: the names that a request may call the service by; any where None. runs: begins sweeps; nobody where None.
     """
     misses, metrics, memory = Misses(store), Metrics(store), Memory(store)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         yield
+        if runs is not None:
+            runs.close()
         misses.flush()
 
     app = FastAPI(title="tiling-autotune", version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan)
@@ -70,8 +76,9 @@ def create_app(store: Store, devices: Devices, hosts: Collection[str] | None = N
     app.include_router(_answers(memory, devices, misses))
     app.include_router(listing(store, devices, misses))
     app.include_router(writing(store, devices))
+    app.include_router(sweeping(store, devices, runs))
     app.include_router(_health(store, metrics))
-    app.include_router(dashboard(store, memory, devices, misses))
+    app.include_router(dashboard(store, memory, devices, misses, runs))
     app.include_router(explaining(memory, devices))
 
     @app.get("/docs", include_in_schema=False)

@@ -16,7 +16,8 @@ from autotune.problem import AttentionProblem
 from autotune.service.device import Device, Devices, find_device
 from autotune.service.questions import Misses
 from autotune.service.records import find_plan, of_plan, record, tried
-from autotune.service.replies import NotFound, cacheable, declared, refuse_repeats
+from autotune.service.refusals import NotFound
+from autotune.service.replies import cacheable, declared, refuse_repeats
 from autotune.service.schema import (
     DevicesBody,
     HistoryBody,

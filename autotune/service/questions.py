@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock, Timer
@@ -13,6 +12,7 @@ from autotune.db.rows import Wanted
 from autotune.db.store import Store
 from autotune.errors import StoreError
 from autotune.problem import AttentionProblem
+from autotune.service.clock import now
 from autotune.service.device import Device, Devices, find_device
 from autotune.service.ladder import Answer, Bests, answer
 from autotune.service.schema import Asked, parse_allow
@@ -78,8 +78,7 @@ class Misses:
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
-        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        missed = [Wanted(problem, device, count, now) for (problem, device), count in counts.items()]
+        missed = [Wanted(problem, device, count, now()) for (problem, device), count in counts.items()]
         try:
             if missed:
                 self._store.want_all(missed)

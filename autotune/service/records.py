@@ -8,7 +8,7 @@ from autotune.db.rows import Listed
 from autotune.db.store import Store
 from autotune.outcome import BestPlan, Timed, Trial, outcome_to_json
 from autotune.service.device import Devices
-from autotune.service.replies import NotFound
+from autotune.service.refusals import NotFound
 
 
 def record(best: BestPlan, devices: Devices) -> dict[str, Any]:

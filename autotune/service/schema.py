@@ -30,7 +30,6 @@ class _Options(BaseModel):
     dropout: bool = False
     alibi: bool = False
     high_precision: bool = False
-    allow: str = Field(",".join(RUNGS), description="the rungs that may answer, a list with commas")
 
     def _problem(self, shape: object, window: object, block_window: object) -> AttentionProblem:
         return AttentionProblem.of(
@@ -46,7 +45,11 @@ class _Options(BaseModel):
         )
 
 
-class BestQuery(_Options):
+class _Question(_Options):
+    allow: str = Field(",".join(RUNGS), description="the rungs that may answer, a list with commas")
+
+
+class BestQuery(_Question):
     """The parameters of GET /best."""
 
     shape: str = Field(description=f"{SHAPE_FORM}; D is the head dimension", examples=["2,16,1024,1024,64"])
@@ -62,7 +65,7 @@ class BestQuery(_Options):
         )
 
 
-class BatchItem(_Options):
+class BatchItem(_Question):
     """One question of POST /best/batch: the problem as answers spell it, with device and allow."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -74,6 +77,24 @@ class BatchItem(_Options):
     def problem(self) -> AttentionProblem:
         """The problem that is asked about. Raises ProblemError."""
         return self._problem(self.shape, self.window, self.block_window)
+
+
+class StartBody(_Options):
+    """The body of POST /sweeps: problems that differ in their shape alone, and how much to try."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    shapes: list[list[int]] = Field(
+        min_length=1, max_length=32, description="each B, H, Nq, N, D, or B, H, N, D where Nq = N"
+    )
+    window: list[int] | None = Field(None, max_length=2, description="prev, next in tokens")
+    block_window: list[int] | None = Field(None, max_length=2, description="prev, next in blocks of 128 tokens")
+    trials: int = Field(40, ge=1, le=10_000, description="plans to try for each problem")
+    seconds: int | None = Field(None, ge=1, le=86_400, description="for all problems together")
+
+    def problems(self) -> list[AttentionProblem]:
+        """What is to be swept. Raises ProblemError."""
+        return [self._problem(shape, self.window, self.block_window) for shape in self.shapes]
 
 
 Asked = BestQuery | BatchItem
@@ -337,6 +358,27 @@ class WantedBody(Body):
     """The most asked first."""
 
     wanted: list[WantedItem]
+
+
+class SweepBody(Body):
+    """A sweep in numbers."""
+
+    name: str
+    target: str
+    state: str = Field(
+        description="running, done, nothing found, stopped or failed; elsewhere where another process began it"
+    )
+    problems: int = Field(description="that have a trial of this sweep")
+    trials: dict[str, int] = Field(description="how many were timed, rejected and failed")
+    first_at: str | None = Field(description="of the first trial, UTC")
+    last_at: str | None = Field(description="of the last trial, UTC")
+    log: list[str] = Field(description="the last lines of a sweep that this service began")
+
+
+class SweepsBody(Body):
+    """The latest first."""
+
+    sweeps: list[SweepBody]
 
 
 class TargetBody(Body):

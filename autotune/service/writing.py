@@ -3,14 +3,11 @@
 Without postponed annotations: FastAPI has to see the dependencies that are made within a function.
 """
 
-import time
-from collections.abc import Callable
 from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request
 from fastapi.responses import Response
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.concurrency import run_in_threadpool
 
 from autotune.db.keys import PINS_WRITE, PLANS_WRITE, Key
@@ -18,12 +15,12 @@ from autotune.db.pins import PIN, UNPIN, Decided, Decision, Standing
 from autotune.db.store import Store
 from autotune.errors import InvalidInput, Overtaken
 from autotune.service import bundle
+from autotune.service.authority import key_with
+from autotune.service.clock import now
 from autotune.service.device import Devices, find_device
 from autotune.service.records import find_plan, of_plan
+from autotune.service.refusals import NotFound
 from autotune.service.replies import (
-    Forbidden,
-    NotFound,
-    Unauthorized,
     entity_tag,
     errors,
     is_known,
@@ -45,7 +42,7 @@ _IfMatch = Annotated[str | None, Header(description="the ETag of GET /plans/{pla
 def writing(store: Store, devices: Devices) -> APIRouter:
     """The routes over one store."""
     router = APIRouter(dependencies=[Depends(refuse_repeats)])
-    may_pin, may_import = (_key_with(store, scope) for scope in (PINS_WRITE, PLANS_WRITE))
+    may_pin, may_import = (key_with(store, scope) for scope in (PINS_WRITE, PLANS_WRITE))
 
     @router.get("/export", summary="The plans that are served, as a file", responses=_EXPORT)
     def export(request: Request, query: Annotated[ExportQuery, Query()]) -> Response:
@@ -78,7 +75,7 @@ def writing(store: Store, devices: Devices) -> APIRouter:
         plan: _PlanId, body: PinBody, key: Annotated[Key, Depends(may_pin)], if_match: _IfMatch = None
     ) -> DecisionBody:
         standing = _standing(store, devices, plan, body.revision, if_match)
-        decision = Decision(key.name, body.reason, _now())
+        decision = Decision(key.name, body.reason, now())
         store.pin(body.revision, decision, standing)
         return _decided(decision, PIN, body.revision)
 
@@ -94,7 +91,7 @@ def writing(store: Store, devices: Devices) -> APIRouter:
         if_match: _IfMatch = None,
     ) -> DecisionBody:
         standing = _standing(store, devices, plan, query.revision, if_match)
-        decision = Decision(key.name, query.reason, _now())
+        decision = Decision(key.name, query.reason, now())
         if not store.unpin(query.revision, decision, standing):
             raise NotFound(f"revision {query.revision} is not pinned", "revision")
         return _decided(decision, UNPIN, query.revision)
@@ -106,26 +103,10 @@ def writing(store: Store, devices: Devices) -> APIRouter:
     )
     def roll_back(plan: _PlanId, body: PinBody, key: Annotated[Key, Depends(may_pin)]) -> DecisionBody:
         _standing(store, devices, plan, body.revision, None)
-        decision = Decision(key.name, body.reason, _now())
+        decision = Decision(key.name, body.reason, now())
         return _decided(decision, PIN, store.roll_back(body.revision, decision))
 
     return router
-
-
-def _key_with(store: Store, scope: str) -> Callable[..., Key]:
-    bearer = HTTPBearer(auto_error=False, description="a key that `autotune keys add` made")
-
-    def key(given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]) -> Key:
-        if given is None:
-            raise Unauthorized("writing needs a key: Authorization: Bearer att_..., made by `autotune keys add`")
-        found = store.key(given.credentials, _now())
-        if found is None:
-            raise Unauthorized("the key is unknown, revoked or expired; `autotune keys list` shows those there are")
-        if scope not in found.scopes:
-            raise Forbidden(f"the key {found.prefix} lacks the scope {scope}")
-        return found
-
-    return key
 
 
 def _standing(store: Store, devices: Devices, plan: int, revision: int, if_match: str | None) -> Standing | None:
@@ -147,10 +128,6 @@ def _standing(store: Store, devices: Devices, plan: int, revision: int, if_match
 
 def _decided(decision: Decision, action: str, revision: int) -> DecisionBody:
     return DecisionBody(**asdict(Decided(**asdict(decision), action=action, revision=revision)))
-
-
-def _now() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
 _EXPORT: dict[int | str, dict[str, Any]] = {

@@ -218,11 +218,11 @@ class TestDescription:
         assert set(paths) == {
             "/best", "/best/batch", "/devices", "/strategies", "/plans", "/plans/{plan}", "/plans/{plan}/history",
             "/plans/{plan}/trials", "/plans/{plan}/rollback", "/wanted", "/export", "/import", "/pins/{plan}",
-            "/livez", "/readyz", "/healthz", "/metrics",
+            "/livez", "/readyz", "/healthz", "/metrics", "/sweeps", "/sweeps/{name}", "/sweeps/{name}/events",
         }  # fmt: skip
         for path, operation in ((path, found) for path, methods in paths.items() for found in methods.values()):
             for status, response in operation["responses"].items():
-                answer = ["text/plain"] if path == "/metrics" else ["application/json"]
+                answer = [{"/metrics": "text/plain", "/sweeps/{name}/events": "text/event-stream"}.get(path, JSON)]
                 expected = {"2": answer, "3": [], "4": PROBLEM, "5": PROBLEM}[status[0]]
                 assert list(response.get("content", {})) == expected
 
@@ -245,7 +245,7 @@ class TestDescription:
             assert text in page
 
 
-PROBLEM = ["application/problem+json"]
+JSON, PROBLEM = "application/json", ["application/problem+json"]
 
 numbers = st.one_of(st.integers(-2, 5000), st.integers(), st.sampled_from(["", " 1", "1e3", "٣", "0x10", "NaN"]))
 shapes = st.lists(numbers.map(str), max_size=7).map(",".join)
