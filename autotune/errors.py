@@ -13,6 +13,7 @@
     │   ├── CompileFailed       the kernel did not build
     │   ├── RunFailed           the built kernel did not run
     │   ├── WrongAnswer         the result is not the float64 reference's
+    │   ├── Crashed             the process that ran the candidate ended
     │   ├── TimedOut            the candidate used up its time limit
     │   └── ImplausibleTime     a measured time that cannot be true
     ├── Overtaken               what a decision rests on stands no more: exit code 1, HTTP 412
@@ -54,7 +55,7 @@ class StoreError(InvalidInput):
 
 
 class CandidateError(AutotuneError):
-    """One candidate plan failed. ``stage`` is compile, run, verify or time."""
+    """One candidate plan failed. ``stage`` is check, compile, run, verify, time, crash or timeout."""
 
     stage = "run"
 
@@ -83,10 +84,16 @@ class WrongAnswer(CandidateError):
     stage = "verify"
 
 
+class Crashed(CandidateError):
+    """The process that ran the candidate ended: a signal, an exit. The message says which, and its last words."""
+
+    stage = "crash"
+
+
 class TimedOut(CandidateError):
     """The candidate used up its time limit."""
 
-    stage = "time"
+    stage = "timeout"
 
 
 class ImplausibleTime(CandidateError):

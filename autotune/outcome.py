@@ -68,7 +68,7 @@ class Rejected:
 
 @dataclass(frozen=True)
 class Failed:
-    """The candidate was tried and failed at ``stage``: compile, run, verify or time."""
+    """The candidate was tried and failed at ``stage``: compile, run, verify, time, crash or timeout."""
 
     stage: str
     reason: str

@@ -31,7 +31,7 @@ class Tried:
     """A trial is done. done: candidates of the problem tried so far, known ones too, out of ``planned``.
 
     best: the fastest trial so far. default_time_us: that of the default plan. Both None where there is none.
-    seconds_left: for this problem, at the pace so far.
+    seconds_left: for the whole sweep, at the pace so far.
     """
 
     trial: Trial
@@ -86,12 +86,16 @@ class Result:
 
 @dataclass(frozen=True)
 class Report:
-    """The results of the problems that were taken up, in their order; ``interrupted`` by Ctrl-C."""
+    """The results of the problems that were taken up, in their order; ``interrupted`` by Ctrl-C.
+
+    not_reached: problems that the time did not suffice for, or that an interruption left out.
+    """
 
     sweep: str
     target: str
     results: tuple[Result, ...]
     interrupted: bool
+    not_reached: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """One object for ``--json``."""
@@ -99,6 +103,7 @@ class Report:
             "sweep": self.sweep,
             "target": self.target,
             "interrupted": self.interrupted,
+            "not_reached": self.not_reached,
             "results": [result.to_json() for result in self.results],
         }
 

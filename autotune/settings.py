@@ -58,11 +58,23 @@ def _whole_number(low: int, high: int) -> Callable[[str], int]:
     return parse
 
 
+def _workers(text: str) -> str:
+    if text != AUTO:
+        try:
+            _whole_number(0, 1024)(text)
+        except ValueError as error:
+            raise ValueError(f"{AUTO} or {error}") from error
+    return text
+
+
 def _http_address(text: str) -> str:
     if not text.startswith(("http://", "https://")):
         raise ValueError("an address that starts with http:// or https://")
     return text.rstrip("/")
 
+
+AUTO = "auto"
+"""Of ``workers``: as many as suit the device."""
 
 DB = Setting("db", "sqlite:///autotune.db", "URL", "database that a sweep writes and the service reads", str)
 URL = Setting("url", "http://127.0.0.1:8321", "URL", "service that clients ask", _http_address)
@@ -71,8 +83,11 @@ PORT = Setting("port", 8321, "TCP port", "port that the service listens on", _wh
 DEVICE = Setting("device", "emulated:Ascend910A", "target", "where a sweep runs and a question is about", str)
 TRIALS = Setting("trials", 40, "plans", "plans that a sweep tries for each problem", _whole_number(1, 1_000_000))
 SEED = Setting("seed", 0, "none", "start of the search's random numbers", _whole_number(0, 2**32 - 1))
+WORKERS = Setting(
+    "workers", AUTO, "processes", "processes that run a sweep's trials; 0: none, the sweep runs them itself", _workers
+)
 
-SETTINGS: tuple[Setting[Any], ...] = (DB, URL, HOST, PORT, DEVICE, TRIALS, SEED)
+SETTINGS: tuple[Setting[Any], ...] = (DB, URL, HOST, PORT, DEVICE, TRIALS, SEED, WORKERS)
 
 
 def cache_folder() -> Path:

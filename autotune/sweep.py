@@ -1,4 +1,4 @@
-"""The loop: candidates of a problem, the search that chooses one, the trial, the record, the best plan.
+"""The loop over problems: which one goes on, its next trial on a worker that is free, the record, the best plan.
 
 The store's trial table is the record. What it holds of the same fingerprint is told to the search first and counts as
 tried: a sweep that was stopped goes on, and one that was finished ends at once.
@@ -8,224 +8,164 @@ from __future__ import annotations
 
 import math
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, replace
-from typing import Protocol
 
-from autotune.candidates import Check, candidates, coordinates, takes_more_room
-from autotune.errors import CandidateError
-from autotune.executor import Executor
-from autotune.kernels.targets.base import Racing, Target
-from autotune.outcome import BestPlan, Outcome, Rejected, Timed, Timing, Trial, outcome_to_json
+from autotune.allocation import Track
+from autotune.outcome import Outcome, Timed
 from autotune.plan import TilingPlan
 from autotune.problem import AttentionProblem
 from autotune.report import Begun, Notify, Report, Result, Tried, Warned, time_us
-from autotune.search.ask_tell import Search
-from autotune.strategies.core_split import complete
+from autotune.tuning import Terms, Tuning
 
-
-class Store(Protocol):
-    """The part of the database that a sweep uses; ``autotune.db.store.Store`` has it."""
-
-    def record(self, trial: Trial) -> bool:
-        """Keeps a trial; False where this plan has one already."""
-        ...
-
-    def trials(
-        self, problem: AttentionProblem, device: str, target: str, fingerprint: str | None = None
-    ) -> list[Trial]:
-        """Trials in the order they were recorded."""
-        ...
-
-    def publish(self, best: BestPlan) -> bool:
-        """Serves ``best`` from now on, if it is better than what is served."""
-        ...
+SLICE = 16
+"""Trials of a problem between two decisions which problem goes on, where the time is limited."""
 
 
 @dataclass(frozen=True)
-class Effort:
-    """How much to try. trials: plans for each problem, None for all. seconds: for all problems, None for no limit."""
+class Sweep(Terms):
+    """One sweep with everything it needs. clock: seconds."""
 
-    trials: int | None = None
-    seconds: float | None = None
-    seed: int = 0
-
-
-Confidence = Callable[[AttentionProblem, Sequence[TilingPlan]], float | None]
-"""How often the first of some plans stays the fastest of them, from 0 to 1; None where nobody can say."""
-
-FINALISTS = 4
-"""Plans, the best one included, whose order is looked at again: where times are measured, they race."""
-
-
-@dataclass(frozen=True)
-class Sweep:
-    """One sweep with everything it needs. name: identifies it in what it records. clock: seconds.
-
-    strategies: those that propose plans, none for all. check: see ``candidates``. confidence: see ``Confidence``.
-    """
-
-    name: str
-    target: Target
-    store: Store
-    executor: Executor
-    effort: Effort
-    strategies: Sequence[str] = ()
-    check: Check = lambda problem, plan: None
-    confidence: Confidence = lambda problem, plans: None
     notify: Notify = lambda event: None
     clock: Callable[[], float] = time.monotonic
 
     def run(self, problems: Sequence[AttentionProblem]) -> Report:
-        """Tunes one problem after the other; those that are left share the time that is left evenly.
+        """Tunes the problems in their order, or, where the time is limited, by what is expected to be gained.
 
         Ctrl-C ends it with what was found so far. However it leaves a problem, the best plan is published.
         Raises UnknownName, StoreError, TargetUnavailable.
         """
-        end = self.clock() + (math.inf if self.effort.seconds is None else self.effort.seconds)
-        results: list[Result] = []
+        return _Course(self, problems).run()
+
+
+class _Course:
+    """A sweep going on. A problem is waiting, open (with trials to make), or left: for good, or to wait again."""
+
+    def __init__(self, sweep: Sweep, problems: Sequence[AttentionProblem]) -> None:
+        self._sweep, self._start = sweep, sweep.clock()
+        self._limited = sweep.effort.seconds is not None
+        self._numbers = {problem: number for number, problem in enumerate(problems, 1)}
+        self._waiting = {problem: Track() for problem in problems}
+        self._open: dict[Tuning, Track] = {}
+        self._running: dict[Future[Outcome], tuple[Tuning, TilingPlan, float]] = {}
+        self._results: dict[AttentionProblem, Result] = {}
+        self._untold = set(self._numbers)
+        self._seen = self._planned = self._to_do = self._tried = 0
+
+    def run(self) -> Report:
+        """Until all is tried, the time is over, or Ctrl-C."""
         interrupted = False
-        for number, problem in enumerate(problems, 1):
-            tuning = _Tuning(self, problem)
-            tuning.announce(number, len(problems))
-            try:
-                tuning.run((end - self.clock()) / (len(problems) - number + 1))
-                tuning.settle()
-            except KeyboardInterrupt:
-                interrupted = True
-            finally:
-                results.append(tuning.conclude())
-            self.notify(results[-1])
-            if interrupted:
+        try:
+            while self._fill():
+                self._collect()
+            for tuning in list(self._open):
+                self._leave(tuning)
+        except KeyboardInterrupt:
+            interrupted = True
+        finally:
+            for tuning in self._open:
+                self._conclude(tuning)
+        results = [self._results[problem] for problem in self._numbers if problem in self._results]
+        for result in results:
+            self._tell(result)
+        not_reached = len(self._numbers) - len(results)
+        return Report(self._sweep.name, self._sweep.target.name, tuple(results), interrupted, not_reached)
+
+    def _fill(self) -> bool:
+        """Starts trials until every worker has one; False where none is running."""
+        while len(self._running) < self._sweep.executor.workers and self._seconds() > 0:
+            found = self._next()
+            if found is None:
                 break
-        return Report(self.name, self.target.name, tuple(results), interrupted)
+            began = self._sweep.clock()
+            future = self._sweep.executor.submit(found[0].problem, found[1])
+            self._running[future] = (*found, began)
+        return bool(self._running)
 
+    def _collect(self) -> None:
+        """Takes in the trials that are done, at least one."""
+        done, _ = wait(self._running, return_when=FIRST_COMPLETED)
+        for future in [future for future in self._running if future in done]:
+            tuning, plan, began = self._running.pop(future)
+            trial = tuning.receive(plan, future.result())
+            self._tried += 1
+            self._to_do -= 1
+            self._open[tuning].add(time_us(trial.outcome), self._sweep.clock() - began)
+            default_us, left = time_us(tuning.default()), self._seconds_left()
+            self._sweep.notify(Tried(trial, tuning.done, tuning.planned, tuning.best(), default_us, left))
+            if tuning.over:
+                self._leave(tuning)
 
-class _Tuning:
-    """One problem of a sweep: the trials that hold at present, those of earlier sweeps too, and the search."""
+    def _next(self) -> tuple[Tuning, TilingPlan] | None:
+        """A trial of a problem that is open, or else of the next one; None where none can be started now."""
+        for tuning in self._open:
+            if plan := tuning.next():
+                return tuning, plan
+        while self._waiting:
+            tuning = self._begin()
+            if plan := tuning.next():
+                return tuning, plan
+            self._leave(tuning)
+        return None
 
-    def __init__(self, sweep: Sweep, problem: AttentionProblem) -> None:
-        self._sweep, self._problem, target = sweep, problem, sweep.target
-        self._candidates = candidates(problem, target.hardware, sweep.strategies, sweep.check)
-        points = {key: coordinates(plan) for key, plan in self._candidates.plans.items()}
-        self._search = Search(points, self._candidates.first, sweep.effort.seed, takes_more_room)
-        self._trials: list[Trial] = []
-        self._raced: dict[str, Timing] = {}
-        self._done = self._tried = 0
-        for trial in sweep.store.trials(problem, target.hardware.name, target.name, target.fingerprint):
-            self._learn(trial)
-        self._planned = min(len(points), sweep.effort.trials or len(points))
-
-    def announce(self, number: int, total: int) -> None:
-        """Says what is about to be done, and what strategies complained of."""
-        self._sweep.notify(Begun(self._problem, number, total, len(self._candidates.plans), self._done))
-        for text in self._candidates.warnings:
+    def _begin(self) -> Tuning:
+        """Opens the next problem; where the time is limited, each for what strategies propose, then by its gain."""
+        order = list(self._waiting)
+        problem = max(order, key=lambda each: self._waiting[each].gain_per_second()) if self._limited else order[0]
+        track = self._waiting.pop(problem)
+        tuning = Tuning(self._sweep, problem)
+        self._open[tuning] = track
+        if problem in self._results:
+            tuning.go_on(SLICE)
+            return tuning
+        self._seen += 1
+        self._planned += tuning.planned
+        self._to_do += tuning.planned - tuning.done
+        number, of = self._numbers[problem], len(self._numbers)
+        self._sweep.notify(Begun(problem, number, of, len(tuning.candidates), tuning.known))
+        for text in tuning.warnings:
             self._sweep.notify(Warned(text))
+        for trial in tuning.trials.values():
+            track.add(time_us(trial.outcome), _seconds_of(trial.outcome))
+        tuning.go_on(max(0, tuning.proposed - tuning.known) if self._limited else None)
+        return tuning
 
-    def run(self, seconds: float) -> None:
-        """Tries plans until enough are tried, none is left, or the seconds are over."""
-        clock = self._sweep.clock
-        start = clock()
-        while self._done < self._planned and clock() - start < seconds:
-            key = self._search.ask()
-            if key is None:
-                return
-            trial = self._try(self._candidates.plans[key])
-            left = self._seconds_left(clock() - start, seconds)
-            default_us = time_us(self._default())
-            self._sweep.notify(Tried(trial, self._done, self._planned, self._best(), default_us, left))
+    def _leave(self, tuning: Tuning) -> None:
+        """Settles a problem; where the time is limited and more of it can be tried, it waits for another turn."""
+        if tuning.tried:
+            tuning.settle()
+        self._conclude(tuning)
+        track = self._open.pop(tuning)
+        if self._limited and not tuning.complete:
+            self._waiting[tuning.problem] = track
+        else:
+            self._to_do -= max(0, tuning.planned - tuning.done)
+            self._tell(self._results[tuning.problem])
 
-    def settle(self) -> None:
-        """Where times are measured, races the fastest plans and the default: the best of many noisy times flatters."""
-        target, default = self._sweep.target, self._default_trial()
-        incumbent = [default.plan] if default and isinstance(default.outcome, Timed) else []
-        finalists = {plan.key: plan for plan in (*incumbent, *self._fastest())}
-        if not isinstance(target, Racing) or len(finalists) < 2:
-            return
-        # A finalist that fails now was right and fast before: what its trial said still stands.
-        with suppress(CandidateError):
-            completed = [complete(plan, self._problem, target.hardware) for plan in finalists.values()]
-            self._raced = dict(target.race(self._problem, completed))
+    def _conclude(self, tuning: Tuning) -> None:
+        result, before = tuning.conclude(), self._results.get(tuning.problem)
+        if before:
+            tried, published = before.tried + result.tried, before.published or result.published
+            result = replace(result, tried=tried, published=published)
+        self._results[tuning.problem] = result
 
-    def conclude(self) -> Result:
-        """Publishes the best plan and sums the problem up."""
-        best = self._best_plan()
-        published = best is not None and self._sweep.store.publish(best)
-        statuses = Counter(outcome_to_json(trial.outcome)["status"] for trial in self._trials)
-        return Result(self._problem, best, self._default(), dict(statuses), self._tried, published)
+    def _tell(self, result: Result) -> None:
+        if result.problem in self._untold:
+            self._untold.remove(result.problem)
+            self._sweep.notify(result)
 
-    def _try(self, plan: TilingPlan) -> Trial:
-        sweep, target = self._sweep, self._sweep.target
-        outcome = sweep.executor.run(self._problem, plan)
-        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        device = target.hardware.name
-        trial = Trial(self._problem, device, target.name, target.fingerprint, plan, outcome, sweep.name, at)
-        sweep.store.record(trial)
-        self._tried += 1
-        self._learn(trial)
-        return trial
+    def _seconds(self) -> float:
+        """That the limit leaves."""
+        spent = self._sweep.clock() - self._start
+        return math.inf if self._sweep.effort.seconds is None else self._sweep.effort.seconds - spent
 
-    def _learn(self, trial: Trial) -> None:
-        """A trial of a plan that is no candidate of this sweep can still be the best one."""
-        self._trials.append(trial)
-        if trial.plan.key in self._candidates.plans:
-            self._done += 1
-            self._search.tell(trial.plan.key, time_us(trial.outcome), isinstance(trial.outcome, Rejected))
-
-    def _seconds_left(self, spent: float, seconds: float) -> float:
-        return min(seconds - spent, spent / self._tried * (self._planned - self._done))
-
-    def _best(self) -> Trial | None:
-        """The winner of the race where there was one, else the fastest trial; with the time that it had there."""
-        timed = [_retimed(trial, self._raced.get(trial.plan.key)) for trial in self._timed()]
-        winner = next(iter(self._raced), None)
-        return min(timed, key=lambda trial: (trial.plan.key != winner, _trial_us(trial)), default=None)
-
-    def _timed(self) -> list[Trial]:
-        return [trial for trial in self._trials if isinstance(trial.outcome, Timed)]
-
-    def _fastest(self) -> list[TilingPlan]:
-        return [trial.plan for trial in sorted(self._timed(), key=_trial_us)[:FINALISTS]]
-
-    def _stays_best(self) -> float | None:
-        """The target's confidence in the best plan; not asked again where this sweep tried nothing."""
-        return self._sweep.confidence(self._problem, self._fastest()) if self._tried else None
-
-    def _default_trial(self) -> Trial | None:
-        trials = (trial for trial in self._trials if trial.plan.key == self._candidates.default)
-        return next(trials, None)
-
-    def _default(self) -> Outcome | None:
-        trial = self._default_trial()
-        return _retimed(trial, self._raced.get(trial.plan.key)).outcome if trial else None
-
-    def _best_plan(self) -> BestPlan | None:
-        best = self._best()
-        if best is None or not isinstance(best.outcome, Timed):
-            return None
-        return BestPlan(
-            problem=best.problem,
-            device=best.device,
-            target=best.target,
-            fingerprint=best.fingerprint,
-            plan=best.plan,
-            timing=replace(best.outcome.timing, stays_best=self._stays_best()),
-            error=best.outcome.error,
-            default_time_us=time_us(self._default()),
-            trials=len(self._trials),
-            sweep=best.sweep,
-            measured_at=best.at,
-        )
+    def _seconds_left(self) -> float:
+        """Until all is tried at the pace so far, or the time is over. A problem not seen yet counts as those seen."""
+        pace = (self._sweep.clock() - self._start) / self._tried
+        unseen = self._planned / self._seen * (len(self._numbers) - self._seen)
+        return max(0.0, min(self._seconds(), pace * (self._to_do + unseen)))
 
 
-def _trial_us(trial: Trial) -> float:
-    return time_us(trial.outcome) or math.inf
-
-
-def _retimed(trial: Trial, timing: Timing | None) -> Trial:
-    """The trial with another time, where there is one."""
-    if timing is None or not isinstance(trial.outcome, Timed):
-        return trial
-    return replace(trial, outcome=replace(trial.outcome, timing=timing))
+def _seconds_of(outcome: Outcome) -> float:
+    return outcome.compile_s + outcome.verify_s + outcome.time_s if isinstance(outcome, Timed) else 0.0

@@ -41,8 +41,9 @@ HEADS = 2
 """Heads (over the batch) of the small problem: enough to see one head's data reach another."""
 MASKED = 0.3
 """Share of keys that a full or shared mask hides; every row sees its first key, so that no row sums nothing."""
-KEEP = 0.8
-"""Share of the probabilities that dropout keeps, and each row's first beside them."""
+KEEP = 0.5
+"""Share of the probabilities that dropout keeps, and each row's first beside them. A row with one key has the gradients
+0, and cancels exactly where 1 / KEEP is a power of two."""
 
 Array = NDArray[Any]
 

@@ -17,6 +17,7 @@ DEFAULTS = {
     "AUTOTUNE_DEVICE": "emulated:Ascend910A",
     "AUTOTUNE_TRIALS": 40,
     "AUTOTUNE_SEED": 0,
+    "AUTOTUNE_WORKERS": "auto",
 }
 BY_VARIABLE = {setting.variable: setting for setting in SETTINGS}
 

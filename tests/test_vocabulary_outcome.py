@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from autotune.errors import (
     CandidateError,
     CompileFailed,
+    Crashed,
     ImplausibleTime,
     PlanRejected,
     RunFailed,
@@ -86,7 +87,8 @@ def test_an_unknown_status_is_refused() -> None:
         (CompileFailed("no"), Failed("compile", "no")),
         (RunFailed("no"), Failed("run", "no")),
         (WrongAnswer("no"), Failed("verify", "no")),
-        (TimedOut("no"), Failed("time", "no")),
+        (TimedOut("no"), Failed("timeout", "no")),
+        (Crashed("no"), Failed("crash", "no")),
         (ImplausibleTime("no"), Failed("time", "no")),
     ],
 )

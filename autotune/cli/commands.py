@@ -14,7 +14,7 @@ import typer
 from autotune.cli import options
 from autotune.errors import InvalidInput
 from autotune.problem import OPS, AttentionProblem
-from autotune.settings import DB, DEVICE, HOST, PORT, SEED, TRIALS, URL
+from autotune.settings import DB, DEVICE, HOST, PORT, SEED, TRIALS, URL, WORKERS
 
 NOTHING_FOUND, INTERRUPTED = 3, 130
 """Exit codes beside 0, and those of errors (see ``main``)."""
@@ -58,6 +58,7 @@ def sweep(
     trials: options.Trials = None,
     budget: options.Budget = None,
     until: options.Until = None,
+    workers: options.Workers = None,
     seed: options.Seed = None,
     name: options.SweepName = None,
     db: options.Db = None,
@@ -82,10 +83,9 @@ def sweep(
     from autotune.cli import composition, progress, tables
     from autotune.cli.workload import read_config, read_problems, supported
     from autotune.db.store import Store
-    from autotune.executor import InProcess
     from autotune.strategies.registry import names
-    from autotune.sweep import Effort, Sweep
-    from autotune.verify import Verifier
+    from autotune.sweep import Sweep
+    from autotune.tuning import Effort
 
     asked = options.ProblemOptions(op, attn_mask, dropout, alibi, window, block_window, high_precision, dtype)
     named = [asked.problem(each) for each in shape or ()]
@@ -104,6 +104,7 @@ def sweep(
     tries = None if trials is None and limit is not None else options.chosen(TRIALS, trials)
     effort = Effort(tries, limit, options.chosen(SEED, seed))
     target = composition.open_target(where)
+    executing = composition.executor(target, options.chosen(WORKERS, workers))
     store = Store.open(options.chosen(DB, db))
     missed = [miss.problem for miss in store.wanted() if miss.device == target.hardware.name] if wanted else []
     possible, reasons = supported(missed, lambda problem: composition.check_supported([problem], where))
@@ -112,16 +113,17 @@ def sweep(
     problems = list(dict.fromkeys([*named, *possible]))
     # What ends a job politely ends a sweep as Ctrl-C does: the best plan is published first.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with composition.reserved(target), progress.shown(Console(stderr=True)) as notify:
+    with composition.reserved(target), executing as executor, progress.shown(Console(stderr=True)) as notify:
         report = Sweep(
             name=options.sweep_name(name),
             target=target,
             store=store,
-            executor=InProcess(target, Verifier(), composition.BUDGET),
+            executor=executor,
             effort=effort,
             strategies=strategy or (),
             check=composition.kernel_check(target),
             confidence=composition.confidence(target),
+            window=composition.window(target),
             notify=notify,
         ).run(problems)
     store.close()

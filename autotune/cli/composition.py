@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -10,6 +11,7 @@ from pathlib import Path
 from autotune.cli.device_lock import held
 from autotune.cli.options import check_names
 from autotune.errors import InvalidInput, ProblemError, TargetUnavailable, UnknownName
+from autotune.executor import Executor, InProcess
 from autotune.explain import explain
 from autotune.kernels.davinci import profiles, soc
 from autotune.kernels.davinci.calibration import Timer, emulated
@@ -22,15 +24,19 @@ from autotune.kernels.targets.base import Racing, Recorded, Target, TimingBudget
 from autotune.kernels.targets.cpu import CpuTarget
 from autotune.kernels.targets.emulated import EmulatedTarget
 from autotune.plan import TilingPlan
+from autotune.pool import Pool
 from autotune.problem import AttentionProblem
 from autotune.service.device import Check, Device, Devices
-from autotune.settings import cache_folder
+from autotune.settings import AUTO, cache_folder
 from autotune.strategies.core_split import complete
+from autotune.verify import Verifier
 
 CONFIDENCE_DRAWS = 10
 """Draws of the timing model's uncertain numbers for each best plan; `autotune explain --sensitivity` makes more."""
 BUDGET = TimingBudget(repeats=9, seconds=4.0)
 """Of one trial where times are measured: for warming up, and again for the samples."""
+AHEAD = 4
+"""Trials of a problem that are chosen before the first of them is known, where several can run at once."""
 
 _TARGETS: dict[str, Callable[..., Target]] = {
     **{f"emulated:{name}": partial(EmulatedTarget, name) for name in SOCS},
@@ -103,6 +109,31 @@ def devices(first: str) -> Devices:
     return dict(sorted(found.items(), key=lambda item: first not in item[1].targets))
 
 
+def in_process(name: str) -> InProcess:
+    """Runs trials on the target of that name in this process. Raises as ``open_target``."""
+    return InProcess(open_target(name), Verifier(), BUDGET)
+
+
+def executor(target: Target, workers: str) -> AbstractContextManager[Executor]:
+    """Runs trials in so many processes: ``auto`` is one where times are measured, else one for each core.
+
+    Raises InvalidInput for more than one where times are measured.
+    """
+    if workers == "0":
+        return nullcontext(InProcess(target, Verifier(), BUDGET))
+    count = (1 if isinstance(target, Racing) else len(os.sched_getaffinity(0))) if workers == AUTO else int(workers)
+    if isinstance(target, Racing) and count > 1:
+        raise InvalidInput(
+            f"--workers {count}: trials on {target.name} would disturb each other; it takes 1", "workers"
+        )
+    return Pool(partial(in_process, target.name), target.fingerprint, count)
+
+
+def window(target: Target) -> int:
+    """Trials of a problem that are chosen ahead: the same for any number of workers, so that the same are chosen."""
+    return 1 if isinstance(target, Racing) else AHEAD
+
+
 def reserved(target: Target) -> AbstractContextManager[None]:
     """Keeps a measured target to ourselves; an emulated one is everybody's. Raises TargetUnavailable."""
     return held(target.name) if isinstance(target, Racing) else nullcontext()
@@ -125,6 +156,6 @@ def check_supported(problems: Iterable[AttentionProblem], device: str) -> None:
         for asked, what in plans.NOT_DONE:
             if asked(problem):
                 raise ProblemError(f"{problem.key}: no kernel here computes {what} yet")
-        for asked, what in plans.FORWARD_ONLY:
-            if asked(problem) and (device == "cpu" or problem.op != "flash_attention"):
-                raise ProblemError(f"{problem.key}: only the forward kernel for NPUs computes {what} yet")
+        for asked, what in plans.NOT_ON_CPU:
+            if asked(problem) and device == "cpu":
+                raise ProblemError(f"{problem.key}: only the kernels for NPUs compute {what} yet")

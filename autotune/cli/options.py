@@ -16,7 +16,7 @@ import typer
 
 from autotune.errors import InvalidInput, UnknownName
 from autotune.problem import ATTN_MASKS, DTYPES, OPS, SHAPE_FORM, AttentionProblem, parse_shape, parse_window
-from autotune.settings import DB, DEVICE, HOST, PORT, SEED, TRIALS, Setting, Value
+from autotune.settings import DB, DEVICE, HOST, PORT, SEED, TRIALS, WORKERS, Setting, Value
 
 
 def _option(flag: str, metavar: str, text: str, setting: Setting[Any] | None = None) -> Any:
@@ -59,6 +59,9 @@ Until: TypeAlias = Annotated[str | None, _option("--until", "HH:MM", "The same a
 Seed: TypeAlias = Annotated[str | None, _option("--seed", "N", "Start of the search's random numbers.", SEED)]
 SweepName: TypeAlias = Annotated[
     str | None, _option("--name", "TEXT", "What the sweep is called in what it records [date, time and four digits]")
+]
+Workers: TypeAlias = Annotated[
+    str | None, _option("--workers", "N", "Processes for trials; 0: in the sweep's own.", WORKERS)
 ]
 Db: TypeAlias = Annotated[str | None, _option("--db", "URL", "The database, sqlite:///FILE.", DB)]
 Url: TypeAlias = Annotated[str | None, _option("--url", "URL", "Ask this service instead of the database.")]

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
 from autotune import text
+from autotune.problem import AttentionProblem
 from autotune.report import Begun, Event, Notify, Result, Tried, Warned, time_us
 
 LINE_SECONDS = 5.0
@@ -28,52 +29,62 @@ def shown(console: Console) -> Iterator[Notify]:
 
 
 class Bars:
-    """One bar for each problem."""
+    """A bar for each problem that is not finished, and one for all."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
+        self._all = progress.add_task("problems", total=None, says="")
+        self._bars: dict[AttentionProblem, TaskID] = {}
 
     def __call__(self, event: Event) -> None:
+        progress = self._progress
         match event:
             case Begun():
-                self._progress.add_task(text.of_problem(event.problem), total=None, completed=event.known, says="")
+                name = text.of_problem(event.problem)
+                self._bars[event.problem] = progress.add_task(name, total=None, completed=event.known, says="")
+                progress.update(self._all, total=event.total)
             case Tried():
-                bar = self._progress.task_ids[-1]
-                self._progress.update(bar, total=event.planned, completed=event.done, says=_standing(event))
+                bar = self._bars[event.trial.problem]
+                progress.update(bar, total=event.planned, completed=event.done, says=_standing(event))
+                progress.update(self._all, says=_left(event))
             case Warned():
-                self._progress.console.print(f"warning: {event.text}", markup=False, highlight=False)
+                progress.console.print(f"warning: {event.text}", markup=False, highlight=False)
             case Result():
-                self._progress.update(self._progress.task_ids[-1], total=sum(event.statuses.values()))
+                progress.console.print(_ended(event), markup=False, highlight=False, soft_wrap=True)
+                progress.remove_task(self._bars.pop(event.problem))
+                progress.advance(self._all)
 
 
 class Lines:
-    """A line for each problem, each better plan, and now and then."""
+    """A line for each problem, each better plan, and now and then; with the problem's number where there are more."""
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
         self._console, self._clock = console, clock
         self._said_at = -LINE_SECONDS
-        self._best: float | None = None
+        self._numbers: dict[AttentionProblem, str] = {}
+        self._bests: dict[AttentionProblem, float | None] = {}
 
     def __call__(self, event: Event) -> None:
         match event:
             case Begun():
+                self._numbers[event.problem] = f"{event.number}: " if event.total > 1 else ""
                 known = f", {event.known} known" if event.known else ""
                 of = f"problem {event.number} of {event.total}"
                 self._say(f"{of}: {text.of_problem(event.problem)}: {event.candidates} candidates{known}")
-                self._best = None
             case Tried():
                 self._tried(event)
             case Warned():
                 self._say(f"warning: {event.text}")
             case Result():
-                self._say(f"  done: {event.tried} new trials")
+                self._say(f"  {self._numbers[event.problem]}done: {event.tried} new trials")
 
     def _tried(self, event: Tried) -> None:
-        best = time_us(event.best.outcome) if event.best else None
-        if best != self._best or self._clock() - self._said_at >= LINE_SECONDS:
+        problem, best = event.trial.problem, time_us(event.best.outcome) if event.best else None
+        if best != self._bests.get(problem) or self._clock() - self._said_at >= LINE_SECONDS:
             tried = f"{text.of_plan(event.trial.plan)}: {text.of_outcome(event.trial.outcome)}"
-            self._say(f"  {event.done}/{event.planned}  {tried}  ({_standing(event)})")
-        self._best = best
+            where = f"{self._numbers.get(problem, '')}{event.done}/{event.planned}"
+            self._say(f"  {where}  {tried}  ({_standing(event)}, {_left(event)})")
+        self._bests[problem] = best
 
     def _say(self, line: str) -> None:
         self._said_at = self._clock()
@@ -81,7 +92,19 @@ class Lines:
 
 
 def _standing(event: Tried) -> str:
-    """Best so far, how much faster than the default, time left."""
+    """Best so far, and how much faster than the default."""
     best = time_us(event.best.outcome) if event.best else None
     gain = f", {event.default_time_us / best:.2f} x the default" if best and event.default_time_us else ""
-    return f"best {text.of_time(best)}{gain}, {text.of_seconds(event.seconds_left)} left"
+    return f"best {text.of_time(best)}{gain}"
+
+
+def _left(event: Tried) -> str:
+    return f"{text.of_seconds(event.seconds_left)} left"
+
+
+def _ended(result: Result) -> str:
+    best = result.best
+    if best is None:
+        return f"{text.of_problem(result.problem)}: no plan works"
+    gain = f" ({text.of_speedup(best.speedup_over_default)})" if best.speedup_over_default else ""
+    return f"{text.of_problem(result.problem)}: {text.of_time(best.timing.time_us)}{gain}"

@@ -9,17 +9,21 @@ blocks outside, adds dK and dV instead: twice the bytes moved and drained for bl
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from autotune.kernels.flash_attention import backward_statistics
 from autotune.kernels.flash_attention.backward_context import BackwardBuffers, BackwardContext, BackwardGlobals
-from autotune.kernels.flash_attention.backward_plans import STATISTICS, BackwardScale, check
+from autotune.kernels.flash_attention.backward_plans import BackwardGeometry, BackwardScale, check
 from autotune.kernels.flash_attention.backward_products import load_keys
 from autotune.kernels.flash_attention.backward_softmax import add_key_gradients
 from autotune.kernels.flash_attention.backward_visits import QueryBlocks
-from autotune.kernels.flash_attention.buffers import TILE_ELEMENTS
-from autotune.kernels.flash_attention.constants import above_diagonal, fill, on_diagonal, pattern
+from autotune.kernels.flash_attention.constants import (
+    fill,
+    prepare_alibi_factor,
+    prepare_diagonals,
+    prepare_strip,
+)
 from autotune.kernels.flash_attention.context import KeyBlock
 from autotune.kernels.flash_attention.forward import current_hardware
 from autotune.kernels.flash_attention.plans import check_work, work_runs
@@ -36,9 +40,9 @@ def flash_attention_grad(
     """The recorded kernel (a Tik container) for the toolkit's current chip.
 
     Inputs q, k, v, o, do (NZ fp16 as ``layout.to_nz`` makes them, q unscaled), lse (batch * heads, padded Nq) in fp32
-    and, with a full or shared mask, attn_mask; outputs dq, dk, dv in NZ fp32, which must be zero at the start:
-    gradients are added to them. The plan's core split deals key blocks. Raises PlanRejected, and RuntimeError where TIK
-    itself refuses a statement.
+    and, where the problem has them, attn_mask, dropout_mask and alibi as in the forward; outputs dq, dk, dv in NZ fp32,
+    which must be zero at the start: gradients are added to them. The plan's core split deals key blocks. Raises
+    PlanRejected, and RuntimeError where TIK itself refuses a statement.
     """
     from tbe import tik as module
 
@@ -47,19 +51,21 @@ def flash_attention_grad(
     tik = module.Tik(disable_debug=disable_debug)
     key_blocks = plan.dealt_blocks(problem)
     runs = work_runs(plan, key_blocks)
-    tensors = _globals(module, tik, problem, len(runs))
+    tensors = _globals(module, tik, problem, geometry, len(runs))
     with tik.for_range(0, len(runs), name="core", block_num=len(runs)) as core:
         buffers, scale = BackwardBuffers(module, tik, geometry), BackwardScale.of(problem)
         context = BackwardContext(tik, problem, geometry, scale, tensors, buffers, core)
         _prepare_constants(context)
         _share(context, module, runs, key_blocks, plan)
     inputs = [tensors.q, tensors.k, tensors.v, tensors.o, tensors.do, tensors.lse]
-    inputs += [] if tensors.mask is None else [tensors.mask]
+    inputs += [tensor for tensor in (tensors.mask, tensors.dropout, tensors.alibi) if tensor is not None]
     tik.BuildCCE(kernel_name=kernel_name, inputs=inputs, outputs=[tensors.dq, tensors.dk, tensors.dv])
     return tik
 
 
-def _globals(module: Any, tik: Any, problem: AttentionProblem, cores: int) -> BackwardGlobals:
+def _globals(
+    module: Any, tik: Any, problem: AttentionProblem, geometry: BackwardGeometry, cores: int
+) -> BackwardGlobals:
     batch, heads, nq, n, head_dim = problem.shape
     scope = module.scope_gm
 
@@ -67,8 +73,10 @@ def _globals(module: Any, tik: Any, problem: AttentionProblem, cores: int) -> Ba
         shape = (batch, heads, pad(head_dim) // TILE, pad(rows) // TILE, TILE, TILE)
         return tik.Tensor(dtype, shape, scope, name, **options)
 
+    def mask(name: str, *lead: int) -> Any:
+        return tik.Tensor("float16", (*lead, pad(n) // TILE, pad(nq) // TILE, TILE, TILE), scope, name)
+
     masks = {"full": batch, "shared": 1}.get(problem.attn_mask)
-    mask_shape = (masks, pad(n) // TILE, pad(nq) // TILE, TILE, TILE)
     return BackwardGlobals(
         q=fractals("q", nq),
         k=fractals("k", n),
@@ -76,12 +84,14 @@ def _globals(module: Any, tik: Any, problem: AttentionProblem, cores: int) -> Ba
         o=fractals("o", nq),
         do=fractals("do", nq),
         lse=tik.Tensor("float32", (batch * heads, pad(nq)), scope, "lse"),
-        mask=tik.Tensor("float16", mask_shape, scope, "attn_mask") if masks else None,
+        mask=mask("attn_mask", masks) if masks else None,
+        dropout=mask("dropout_mask", batch, heads) if problem.dropout else None,
+        alibi=tik.Tensor("float16", (batch * heads, pad(n)), scope, "alibi") if problem.alibi else None,
         dq=fractals("dq", nq, "float32", is_atomic_add=True),
         dk=fractals("dk", n, "float32", is_atomic_add=True),
         dv=fractals("dv", n, "float32", is_atomic_add=True),
         statistics=tik.Tensor(
-            "float16", (cores, pad(nq) // TILE, STATISTICS, TILE, TILE), scope, "statistics", is_workspace=True
+            "float16", (cores, pad(nq) // TILE, geometry.statistics, TILE, TILE), scope, "statistics", is_workspace=True
         ),
     )
 
@@ -91,15 +101,11 @@ def _prepare_constants(context: BackwardContext) -> None:
     tik, buffers, geometry, room = context.tik, context.buffers, context.geometry, context.geometry.wide
     fill(tik, buffers.p.next(), room, buffers.ones_l1, 0, geometry.part, 1.0)
     tik.load2dv1(buffers.ones, buffers.ones_l1, 0, geometry.part, 1, 0, False)
-    if geometry.strip:
-        zeros, ones = geometry.strip_zeros, geometry.strip_ones
-        for start, tiles, value in ((0, zeros, 0.0), (zeros + 1, ones, 1.0)):
-            fill(tik, buffers.p.next(), room, buffers.strip, start, tiles, value)
-        pattern(tik, buffers.p.next(), buffers.strip[zeros * TILE_ELEMENTS :], 1.0, above_diagonal)
-    if geometry.mask_terms:
-        for index, value in enumerate(context.scale.scores.mask_terms):
-            pattern(tik, buffers.p.next(), buffers.diagonal_l1[index * TILE_ELEMENTS :], value, on_diagonal)
-        tik.load2dv1(buffers.diagonal, buffers.diagonal_l1, 0, geometry.mask_terms, 1, 0, False)
+    for strip in geometry.strips:
+        prepare_strip(tik, buffers.p.next, room, buffers.strip, strip)
+    prepare_diagonals(tik, buffers.p.next, buffers, context.scale.scores, geometry)
+    if geometry.alibi_terms:
+        prepare_alibi_factor(tik, buffers.p.next, room, buffers, context.scale.scores, geometry.chunk)
 
 
 def _share(
@@ -136,12 +142,12 @@ def _key_block(context: BackwardContext, head: Any, number: Any, key_blocks: int
 
 
 def _differentiate_if_seen(context: BackwardContext, head: Any, keys: KeyBlock, plan: TilingPlan) -> None:
-    """A key block after the last query of a causal mask is seen by none: its gradients stay zero."""
-    problem = context.problem
-    if problem.attn_mask == "causal" and problem.Nq < problem.N:
-        with context.tik.if_scope(keys.first < pad(problem.Nq) // TILE):
-            _differentiate(context, head, keys, plan)
-    else:
+    """A key block that no query sees, before a border that is never above it: its gradients stay zero."""
+    queries, last_key = pad(context.problem.Nq) // TILE, pad(context.problem.N) // TILE - 1
+    with ExitStack() as conditions:
+        for border in context.geometry.borders:
+            if border.above and border.first_query(last_key) >= queries:
+                conditions.enter_context(context.tik.if_scope(border.first_query(keys.first) < queries))
         _differentiate(context, head, keys, plan)
 
 

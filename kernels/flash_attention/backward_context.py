@@ -7,7 +7,6 @@ from typing import Any
 
 from autotune.kernels.flash_attention.backward_plans import (
     AHEAD,
-    STATISTICS,
     BackwardGeometry,
     BackwardScale,
     Cut,
@@ -21,9 +20,10 @@ from autotune.problem import AttentionProblem
 
 @dataclass(frozen=True)
 class BackwardGlobals:
-    """Tensors in global memory: q, k, v, o, do and mask in NZ fp16, lse (heads, padded Nq) fp32, gradients in NZ fp32.
+    """Tensors in global memory: q, k, v, o, do and masks in NZ fp16, lse (heads, padded Nq) fp32, alibi (heads, padded
+    N) fp16, gradients in NZ fp32. None where the problem lacks one.
 
-    statistics: every core's own workspace, (cores, padded Nq / 16, STATISTICS, 16, 16) fp16.
+    statistics: every core's own workspace, (cores, padded Nq / 16, geometry.statistics, 16, 16) fp16.
     """
 
     q: Any
@@ -33,6 +33,8 @@ class BackwardGlobals:
     do: Any
     lse: Any
     mask: Any
+    dropout: Any
+    alibi: Any
     dq: Any
     dk: Any
     dv: Any
@@ -41,20 +43,22 @@ class BackwardGlobals:
 
 @dataclass(frozen=True)
 class KeyTile:
-    """A block of K and V in L1, [keys / 16][depth] tiles."""
+    """A block of K and V in L1, [keys / 16][depth] tiles, and its ALiBi biases, first rows of a tile for 16 keys."""
 
     k: Any
     v: Any
+    alibi: Any
 
 
 @dataclass(frozen=True)
 class QueryTile:
-    """A piece of queries in L1: q, do [depth][queries][16], statistics [tiles][STATISTICS][16][16], mask as loaded."""
+    """A piece of queries in L1: q, do [depth][queries][16], statistics [tiles][kinds][16][16], masks as loaded."""
 
     q: Any
     do: Any
     statistics: Any
     mask: Any
+    dropout: Any
 
 
 class BackwardBuffers:
@@ -66,18 +70,20 @@ class BackwardBuffers:
         def tensor(dtype: str, tiles: int, scope: str, name: str) -> Any:
             return tik.Tensor(dtype, (tiles * TILE_ELEMENTS,), scope, name)
 
-        unit, kept = geometry.unit, geometry.keys * geometry.depth
-        self.tiles = [
-            QueryTile(
-                tensor("float16", rows * geometry.depth, module.scope_cbuf, f"q_l1_{piece}"),
-                tensor("float16", rows * geometry.depth, module.scope_cbuf, f"do_l1_{piece}"),
-                tensor("float16", rows * STATISTICS, module.scope_cbuf, f"statistics_l1_{piece}"),
-                tensor("float16", rows * geometry.keys, module.scope_cbuf, f"mask_l1_{piece}")
-                if geometry.has_mask_tile
-                else None,
+        def query_tile(piece: int, rows: int) -> QueryTile:
+            def of(name: str, columns: int) -> Any:
+                return tensor("float16", rows * columns, module.scope_cbuf, f"{name}_l1_{piece}") if columns else None
+
+            return QueryTile(
+                of("q", geometry.depth),
+                of("do", geometry.depth),
+                of("statistics", geometry.statistics),
+                of("mask", geometry.keys * geometry.has_mask_tile),
+                of("dropout", geometry.keys * geometry.dropout),
             )
-            for piece, rows in enumerate(geometry.pieces)
-        ]
+
+        unit, kept = geometry.unit, geometry.keys * geometry.depth
+        self.tiles = [query_tile(piece, rows) for piece, rows in enumerate(geometry.pieces)]
         self.p_l1, self.ds_l1 = (Turns(tik, "float16", unit, module.scope_cbuf, name) for name in ("p_l1", "ds_l1"))
         self.ones_l1 = tensor("float16", geometry.part, module.scope_cbuf, "ones_l1")
         left = max(geometry.part * geometry.depth, unit)
@@ -100,16 +106,29 @@ class BackwardBuffers:
             tik.Tensor("float32", (geometry.prepared * TILE,), module.scope_ubuf, name)
             for name in ("packed_ub", "rounded_ub")
         )
-        if geometry.mask_terms:
-            self.diagonal_l1 = tensor("float16", geometry.mask_terms, module.scope_cbuf, "diagonal_l1")
-            self.diagonal = tensor("float16", geometry.mask_terms, module.scope_cb, "diagonal_l0b")
-        if geometry.strip:
-            self.strip = tensor("float16", geometry.strip, module.scope_cbuf, "strip_l1")
+        if geometry.diagonals:
+            self.diagonal_l1 = tensor("float16", geometry.diagonals, module.scope_cbuf, "diagonal_l1")
+            self.diagonal = tensor("float16", geometry.diagonals, module.scope_cb, "diagonal_l0b")
+        if geometry.strip_tiles:
+            self.strip = tensor("float16", geometry.strip_tiles, module.scope_cbuf, "strip_l1")
+        if geometry.alibi_terms:
+            self.alibi_factor = tensor("float16", geometry.chunk, module.scope_cbuf, "alibi_factor_l1")
+            self.alibi_cube = tensor("float16", geometry.chunk, module.scope_cb, "alibi_factor_l0b")
+        if geometry.dropout:
+            self.kept, self.kept_turned = (
+                tensor("float16", unit, module.scope_ubuf, f"{name}_ub") for name in ("kept", "kept_turned")
+            )
+            self.products = tik.Tensor("float16", (geometry.chunk * TILE,), module.scope_ubuf, "products_ub")
 
     def key_tile(self, tik: Any, geometry: BackwardGeometry) -> KeyTile:
         """A place for one block of keys, in the innermost open scope."""
-        shape = (geometry.keys * geometry.depth * TILE_ELEMENTS,)
-        return KeyTile(*(tik.Tensor("float16", shape, self._l1, name) for name in ("k_l1", "v_l1")))
+
+        def of(name: str, columns: int) -> Any:
+            return (
+                tik.Tensor("float16", (geometry.keys * columns * TILE_ELEMENTS,), self._l1, name) if columns else None
+            )
+
+        return KeyTile(of("k_l1", geometry.depth), of("v_l1", geometry.depth), of("alibi_l1", geometry.alibi_terms > 0))
 
 
 @dataclass(frozen=True)

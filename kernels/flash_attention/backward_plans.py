@@ -14,10 +14,12 @@ from autotune.errors import PlanRejected
 from autotune.hardware import Hardware
 from autotune.kernels.flash_attention.plans import (
     HALF_TILE,
+    MASK_TENSORS,
     SINGLE_TILE,
     Scale,
     check_problem,
 )
+from autotune.kernels.flash_attention.windows import Border, Strip, borders, strips
 from autotune.plan import TILE, TilingPlan, ceil_div, pad
 from autotune.problem import AttentionProblem
 
@@ -29,8 +31,6 @@ AHEAD = 2
 """Units that the cube is ahead of the vector unit with S and dP; as many are held in L0C."""
 LONG_MOVE = 32
 """fp16 tiles of 512 bytes from which on a move from global memory costs no extra start (davinci_timing.md 2.5)."""
-STATISTICS = 2
-"""fp16 fractals that a tile of queries has for its statistics: terms of its log-sum-exp, and of rowsum(dO O)."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,8 @@ class BackwardGeometry:
 
     rows: Br / 16. keys: Bc / 16. depth: padded head dimension / 16. part, chunk: a unit's tiles of keys and queries.
     buffers: K/V buffers in turn. mask: none, full, shared or causal. mask_terms: fp16 terms of the mask's value.
-    single_exp: whether the exponential is taken in fp32.
+    borders: of the keys that queries see. single_exp: whether the exponential is taken in fp32. alibi_terms: fp16 terms
+    of what multiplies the ALiBi biases, 0 without them. dropout: whether probabilities are multiplied by a mask.
     """
 
     rows: int
@@ -86,7 +87,10 @@ class BackwardGeometry:
     buffers: int
     mask: str
     mask_terms: int
+    borders: tuple[Border, ...]
     single_exp: bool
+    alibi_terms: int = 0
+    dropout: bool = False
 
     @property
     def unit(self) -> int:
@@ -126,41 +130,63 @@ class BackwardGeometry:
     @property
     def has_mask_tile(self) -> bool:
         """Whether a tile of the mask is loaded with every query block."""
-        return self.mask in ("full", "shared")
+        return self.mask in MASK_TENSORS
 
     @property
-    def strip_zeros(self) -> int:
-        """Zero fractals before the causal strip's triangle: a crossing unit starts that far above the diagonal."""
-        return self.part + self.chunk - 2
+    def statistics(self) -> int:
+        """fp16 fractals that a tile of queries has for its statistics: terms of its log-sum-exp, and of rowsum(dO O).
+
+        With dropout the latter is one more row of the former.
+        """
+        return 1 if self.dropout else 2
 
     @property
-    def strip_ones(self) -> int:
-        """Fractals of ones after it: a visited block may lie that far below the diagonal."""
-        return self.keys + self.rows - 2
+    def strips(self) -> list[Strip]:
+        """One for each border. A crossing unit is seen as far as it is long; a visited block may lie beyond by its own
+        length."""
+        beyond = self.keys + self.rows - 2
+        return strips(self.borders, self.part + self.chunk - 2, above=beyond, below=beyond)
 
     @property
-    def strip(self) -> int:
-        """Fractals of the causal strip (zeros, one triangle, ones); 0 without a causal mask."""
-        return self.strip_zeros + 1 + self.strip_ones if self.mask == "causal" else 0
+    def strip_tiles(self) -> int:
+        """Fractals of all strips."""
+        return self.strips[-1].end if self.borders else 0
+
+    @property
+    def hides(self) -> bool:
+        """Whether there are windows."""
+        return any(border.hides for border in self.borders)
+
+    @property
+    def diagonals(self) -> int:
+        """Diagonals of L0B: the terms of the mask's value, then that of windows."""
+        return self.mask_terms + int(self.hides)
 
     def ub_bytes(self) -> int:
-        """P and dS of a unit in fp16, gradients in fp32, two each; S in fp32; sums and packed vectors of statistics."""
+        """P and dS of a unit in fp16, gradients in fp32, two each; S in fp32; sums and packed vectors of statistics.
+
+        With dropout a unit's mask, as it comes and transposed, and a chunk's rowsum(dO O) in fp16.
+        """
         in_turn = 2 * (2 * HALF_TILE * self.wide + SINGLE_TILE * self.gradient)
-        return in_turn + SINGLE_TILE * self.unit * self.single_exp + self.prepared * (SINGLE_TILE + 2 * 4 * TILE)
+        dropout = (2 * HALF_TILE * self.unit + 2 * TILE * self.chunk) * self.dropout
+        prepared = self.prepared * (SINGLE_TILE + 2 * 4 * TILE)
+        return in_turn + SINGLE_TILE * self.unit * self.single_exp + prepared + dropout
 
     def l1_bytes(self) -> int:
-        """K and V, two units of P and dS each, constants; and Q, dO, statistics and mask of a query block."""
-        kept = 4 * self.unit + self.part + self.strip + self.mask_terms
-        query_tile = self.rows * (2 * self.depth + STATISTICS + (self.keys if self.has_mask_tile else 0))
-        return HALF_TILE * (kept + query_tile + self.buffers * 2 * self.keys * self.depth)
+        """K, V and ALiBi biases, two units of P and dS each, constants; and Q, dO, statistics and masks of queries."""
+        kept = 4 * self.unit + self.part + self.strip_tiles + self.diagonals + (self.chunk if self.alibi_terms else 0)
+        query_tile = self.rows * (2 * self.depth + self.statistics + self.keys * (self.has_mask_tile + self.dropout))
+        key_tile = self.keys * (2 * self.depth + int(self.alibi_terms > 0))
+        return HALF_TILE * (kept + query_tile + self.buffers * key_tile)
 
     def l0a_bytes(self) -> int:
         """Two left operands, each K, V, P or dS of a unit, and the constant ones."""
         return HALF_TILE * (2 * max(self.part * self.depth, self.unit) + self.part)
 
     def l0b_bytes(self) -> int:
-        """Two right operands, each Q, dO or K of a unit, two of statistics, and the mask's value on diagonals."""
-        return HALF_TILE * (2 * (self.gradient + self.chunk) + self.mask_terms)
+        """Two right operands, each Q, dO or K of a unit, two of statistics, diagonals, and what multiplies biases."""
+        alibi = self.chunk if self.alibi_terms else 0
+        return HALF_TILE * (2 * (self.gradient + self.chunk) + self.diagonals + alibi)
 
     def l0c_bytes(self) -> int:
         """S and dP of two units, dK and dV of the key block, dQ of a chunk, fp32."""
@@ -219,6 +245,7 @@ def _over(candidate: BackwardGeometry, hardware: Hardware) -> list[str]:
 
 
 def _geometry(problem: AttentionProblem, plan: TilingPlan, part: int, chunk: int) -> BackwardGeometry:
+    scale, seen = Scale.of(problem.head_dim), borders(problem)
     return BackwardGeometry(
         rows=plan.Br // TILE,
         keys=plan.Bc // TILE,
@@ -228,5 +255,8 @@ def _geometry(problem: AttentionProblem, plan: TilingPlan, part: int, chunk: int
         buffers=2 if plan.double_buffer else 1,
         single_exp=plan.exp == "float32",
         mask=problem.attn_mask,
-        mask_terms=len(Scale.of(problem.head_dim).mask_terms) if problem.attn_mask != "none" else 0,
+        mask_terms=scale.terms_of_mask(problem.attn_mask, seen),
+        borders=seen,
+        alibi_terms=len(scale.alibi_terms) if problem.alibi else 0,
+        dropout=problem.dropout,
     )

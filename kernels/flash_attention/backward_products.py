@@ -13,15 +13,19 @@ from collections.abc import Callable
 from typing import Any
 
 from autotune.kernels.flash_attention.backward_context import BackwardContext, KeyTile, Unit
-from autotune.kernels.flash_attention.backward_plans import STATISTICS, Cut, cuts
+from autotune.kernels.flash_attention.backward_plans import Cut, cuts
 from autotune.kernels.flash_attention.buffers import TILE_ELEMENTS
-from autotune.kernels.flash_attention.context import KeyBlock, load
+from autotune.kernels.flash_attention.constants import fill
+from autotune.kernels.flash_attention.context import KeyBlock, QueryBlock, load
 from autotune.kernels.flash_attention.products import FRACTAL_BLOCKS
 from autotune.kernels.flash_attention.vectors import apply
+from autotune.kernels.flash_attention.windows import Strip
 from autotune.plan import TILE, pad
 
 LOG_SUM_TERMS = 3
 """fp16 terms of a log-sum-exp: 33 bits, more than fp32 has."""
+PRODUCTS_ROW = LOG_SUM_TERMS
+"""Row of -rowsum(dO O) in a fractal of statistics, with dropout: the one after those terms."""
 
 
 def load_keys(context: BackwardContext, tile: KeyTile, head: Any, keys: KeyBlock) -> None:
@@ -29,6 +33,16 @@ def load_keys(context: BackwardContext, tile: KeyTile, head: Any, keys: KeyBlock
     for part in cuts(keys.keys, context.geometry.part):
         _load_part(context, tile.k, context.globals.k, head, keys, part, context.scale.scores.exact)
         _load_part(context, tile.v, context.globals.v, head, keys, part, 1 / context.scale.weights)
+    if context.geometry.alibi_terms:
+        _load_alibi(context, tile.alibi, head, keys)
+
+
+def _load_alibi(context: BackwardContext, target: Any, head: Any, keys: KeyBlock) -> None:
+    """The biases of a block as the first rows, one for each term, of a fractal for each tile of keys."""
+    fill(context.tik, context.buffers.p.next(), context.geometry.wide, target, 0, keys.tiles, 0.0)
+    source = context.globals.alibi[head * pad(context.problem.N) + keys.first * TILE]
+    for term in range(context.geometry.alibi_terms):
+        context.tik.data_move(target[term * TILE], source, 0, keys.tiles, 1, 0, FRACTAL_BLOCKS - 1)
 
 
 def _load_part(
@@ -48,66 +62,95 @@ def _load_part(
 
 
 def load_queries(context: BackwardContext, unit: Unit, keys: KeyBlock) -> None:
-    """Q, dO, the statistics and the mask of the unit's piece of queries to L1."""
+    """Q, dO, the statistics and the masks of the unit's piece of queries to L1."""
     tik, problem, depth, tile, queries = context.tik, context.problem, context.geometry.depth, unit.tile, unit.queries
+    kinds = context.geometry.statistics
     length, rows = pad(problem.Nq), queries.tiles * TILE
     start = queries.head * depth * length + queries.first * TILE
     load(tik, tile.q, context.globals.q, start, depth, length, rows)
     load(tik, tile.do, context.globals.do, start, depth, length, rows)
-    statistics = (context.core * (length // TILE) + queries.first) * STATISTICS * TILE_ELEMENTS
-    blocks = queries.tiles * STATISTICS * FRACTAL_BLOCKS
+    statistics = (context.core * (length // TILE) + queries.first) * kinds * TILE_ELEMENTS
+    blocks = queries.tiles * kinds * FRACTAL_BLOCKS
     tik.data_move(tile.statistics, context.globals.statistics[statistics], 0, 1, blocks, 0, 0)
     if context.geometry.has_mask_tile:
         batch = queries.head // problem.heads if problem.attn_mask == "full" else 0
-        start = (batch * (pad(problem.N) // TILE) + keys.first) * length + queries.first * TILE
-        load(tik, tile.mask, context.globals.mask, start, keys.tiles, length, rows)
+        _load_mask(context, tile.mask, context.globals.mask, batch, queries, keys)
+    if context.geometry.dropout:
+        _load_mask(context, tile.dropout, context.globals.dropout, queries.head, queries, keys)
+
+
+def _load_mask(
+    context: BackwardContext, target: Any, source: Any, matrix: Any, queries: QueryBlock, keys: KeyBlock
+) -> None:
+    """A mask of a piece of queries by a block of keys to L1 as [keys / 16][queries][16]."""
+    length = pad(context.problem.Nq)
+    start = (matrix * (pad(context.problem.N) // TILE) + keys.first) * length + queries.first * TILE
+    load(context.tik, target, source, start, keys.tiles, length, queries.tiles * TILE)
 
 
 def scores(context: BackwardContext, tile: KeyTile, keys: KeyBlock, unit: Unit) -> None:
-    """S^T - log-sum-exp, masked and still without the scale's ``rest``, and dP^T - D of a unit, in L0C."""
+    """S^T - log-sum-exp, masked and still without the scale's ``rest``, and dP^T - D of a unit, in L0C.
+
+    With dropout dP^T alone.
+    """
+    geometry, terms = context.geometry, context.geometry.mask_terms
     _subtract_statistics(context, unit, unit.s, 0, LOG_SUM_TERMS)
-    if context.geometry.has_mask_tile:
-        _add_mask(context, unit, _tile_column(context, unit))
-    if context.geometry.strip:
-        below_first = keys.first + unit.part.first + unit.part.tiles > unit.queries.first + unit.chunk.first
-        with context.tik.if_scope(below_first):
-            _add_mask(context, unit, _strip_column(context, keys, unit))
-    _multiply(context, tile.k, unit.tile.q, unit, unit.s)
-    _subtract_statistics(context, unit, unit.dp, 1, TILE)
-    _multiply(context, tile.v, unit.tile.do, unit, unit.dp)
+    if geometry.has_mask_tile:
+        _add_mask(context, unit, _tile_column(context, unit), range(terms))
+    first_key, first_query = keys.first + unit.part.first, unit.queries.first + unit.chunk.first
+    for strip in geometry.strips:
+        with context.tik.if_scope(strip.border.crosses(first_key, unit.part.tiles, first_query, unit.chunk.tiles)):
+            diagonals = range(terms, terms + 1) if strip.border.hides else range(terms)
+            _add_mask(context, unit, _strip_column(context, keys, unit, strip), diagonals)
+    if geometry.alibi_terms:
+        _add_alibi(context, tile, unit)
+    _multiply(context, tile.k, unit.tile.q, unit, unit.s, adds=True)
+    if not geometry.dropout:
+        _subtract_statistics(context, unit, unit.dp, 1, TILE)
+    _multiply(context, tile.v, unit.tile.do, unit, unit.dp, adds=not geometry.dropout)
+
+
+def _add_alibi(context: BackwardContext, tile: KeyTile, unit: Unit) -> None:
+    """A key's bias, over the scale's ``rest``, to its scores with all queries of a chunk, exact in fp32."""
+    tik, part, left = context.tik, unit.part, context.buffers.left.next()
+    tik.load2dv1(left, tile.alibi[part.first * TILE_ELEMENTS], 0, part.tiles, 1, 0, True)
+    terms, factor = context.geometry.alibi_terms, context.buffers.alibi_cube
+    tik.mmad(unit.s, left, factor, part.tiles * TILE, terms, unit.chunk.tiles * TILE, 1)
 
 
 def _subtract_statistics(context: BackwardContext, unit: Unit, target: Any, kind: int, terms: int) -> None:
     """``target`` = the terms of one kind (0: a term a row, to be transposed; 1: a term a column), for every key."""
     right, chunk = context.buffers.terms.next(), unit.chunk
-    source = unit.tile.statistics[(chunk.first * STATISTICS + kind) * TILE_ELEMENTS]
-    context.tik.load2dv1(right, source, 0, chunk.tiles, STATISTICS, 0, kind == 0)
+    kinds = context.geometry.statistics
+    source = unit.tile.statistics[(chunk.first * kinds + kind) * TILE_ELEMENTS]
+    context.tik.load2dv1(right, source, 0, chunk.tiles, kinds, 0, kind == 0)
     context.tik.mmad(target, context.buffers.ones, right, unit.part.tiles * TILE, terms, chunk.tiles * TILE, 0)
 
 
-def _multiply(context: BackwardContext, keys_side: Any, queries_side: Any, unit: Unit, target: Any) -> None:
-    """``target`` += a part of K or V times the transpose of a chunk of Q or dO."""
+def _multiply(context: BackwardContext, keys_side: Any, queries_side: Any, unit: Unit, target: Any, adds: bool) -> None:
+    """``target``, or what is added to it, = a part of K or V times the transpose of a chunk of Q or dO."""
     tik, depth, part, chunk = context.tik, context.geometry.depth, unit.part, unit.chunk
     left, right = context.buffers.left.next(), context.buffers.right.next()
     tik.load2dv1(left, keys_side[part.first * depth * TILE_ELEMENTS], 0, part.tiles * depth, 1, 0, False)
     for strip in range(depth):
         source = queries_side[(strip * unit.queries.tiles + chunk.first) * TILE_ELEMENTS]
         tik.load2dv1(right[strip * chunk.tiles * TILE_ELEMENTS], source, 0, chunk.tiles, 1, 0, False)
-    tik.mmad(target, left, right, part.tiles * TILE, context.problem.head_dim, chunk.tiles * TILE, 1)
+    tik.mmad(target, left, right, part.tiles * TILE, context.problem.head_dim, chunk.tiles * TILE, int(adds))
 
 
 Column = Callable[[Any, int], int]
 """Loads the mask of a part's keys for one tile of a chunk's queries to L0A; returns how many queries of it are real."""
 
 
-def _add_mask(context: BackwardContext, unit: Unit, column: Column) -> None:
+def _add_mask(context: BackwardContext, unit: Unit, column: Column, diagonals: range) -> None:
+    """diagonals: numbers of those that the mask is multiplied with."""
     tik, buffers = context.tik, context.buffers
     for query_tile in range(unit.chunk.tiles):
         left = buffers.left.next()
         exact_k = column(left, query_tile)
         target = unit.s[query_tile * unit.part.tiles * TILE_ELEMENTS]
-        for term in range(context.geometry.mask_terms):
-            diagonal = buffers.diagonal[term * TILE_ELEMENTS]
+        for number in diagonals:
+            diagonal = buffers.diagonal[number * TILE_ELEMENTS]
             tik.mmad(target, left, diagonal, unit.part.tiles * TILE, exact_k, TILE, 1)
 
 
@@ -121,12 +164,11 @@ def _tile_column(context: BackwardContext, unit: Unit) -> Column:
     return column
 
 
-def _strip_column(context: BackwardContext, keys: KeyBlock, unit: Unit) -> Column:
-    """The strip's triangle has to meet the tile of keys whose number is that of the tile of queries."""
+def _strip_column(context: BackwardContext, keys: KeyBlock, unit: Unit, strip: Strip) -> Column:
+    """The strip's middle has to meet the tile of keys where the border lies."""
 
     def column(left: Any, query_tile: int) -> int:
-        offset = context.geometry.strip_zeros + unit.part.first - unit.chunk.first - query_tile
-        index = keys.first - unit.queries.first + offset
+        index = strip.index(keys.first + unit.part.first, unit.queries.first + unit.chunk.first + query_tile)
         context.tik.load2dv1(left, context.buffers.strip, index, unit.part.tiles, 1, 0, False)
         return TILE
 

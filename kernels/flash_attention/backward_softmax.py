@@ -6,10 +6,11 @@ from typing import Any
 
 from autotune.kernels.flash_attention.backward_context import BackwardContext, Unit
 from autotune.kernels.flash_attention.backward_plans import cuts
+from autotune.kernels.flash_attention.backward_products import PRODUCTS_ROW
 from autotune.kernels.flash_attention.buffers import TILE_ELEMENTS
 from autotune.kernels.flash_attention.context import KeyBlock, store
 from autotune.kernels.flash_attention.products import FRACTAL_BLOCKS
-from autotune.kernels.flash_attention.vectors import BLOCKS_PER_ROW, apply, narrow
+from autotune.kernels.flash_attention.vectors import BLOCKS_PER_ROW, across, apply, narrow
 from autotune.plan import TILE, pad
 
 
@@ -29,10 +30,37 @@ def weights(context: BackwardContext, unit: Unit) -> tuple[Any, Any]:
     apply(tik.vec_exp, elements, (s, s))
     if context.geometry.single_exp:
         narrow(tik, elements, p, s)
-    tik.data_move(p_l1, p, 0, 1, unit.tiles * FRACTAL_BLOCKS, 0, 0)
+    left = _drop(context, unit, p, ds) if context.geometry.dropout else p
+    tik.data_move(p_l1, left, 0, 1, unit.tiles * FRACTAL_BLOCKS, 0, 0)
     apply(tik.vec_mul, elements, (ds, ds, p))
     tik.data_move(ds_l1, ds, 0, 1, unit.tiles * FRACTAL_BLOCKS, 0, 0)
     return p_l1, ds_l1
+
+
+def _drop(context: BackwardContext, unit: Unit, p: Any, dp: Any) -> Any:
+    """What dropout leaves of P^T; dP^T meets the dropout mask too, and then loses D.
+
+    The mask comes with queries along its rows, and is transposed here.
+    """
+    tik, buffers, kinds, elements = (
+        context.tik,
+        context.buffers,
+        context.geometry.statistics,
+        unit.tiles * TILE_ELEMENTS,
+    )
+    rows, part, chunk = unit.queries.tiles, unit.part, unit.chunk
+    source = unit.tile.dropout[(part.first * rows + chunk.first) * TILE_ELEMENTS]
+    burst, gap = chunk.tiles * FRACTAL_BLOCKS, (rows - chunk.tiles) * FRACTAL_BLOCKS
+    tik.data_move(buffers.kept, source, 0, part.tiles, burst, gap, 0)
+    for column in range(chunk.tiles):
+        turned = buffers.kept_turned[column * part.tiles * TILE_ELEMENTS :]
+        tik.vec_trans(turned, buffers.kept[column * TILE_ELEMENTS :], part.tiles, 1, chunk.tiles)
+    products = unit.tile.statistics[chunk.first * kinds * TILE_ELEMENTS + PRODUCTS_ROW * TILE]
+    tik.data_move(buffers.products, products, 0, chunk.tiles, 1, kinds * FRACTAL_BLOCKS - 1, 0)
+    apply(tik.vec_mul, elements, (dp, dp, buffers.kept_turned))
+    across(tik.vadd, chunk.tiles, part.tiles * TILE, dp, buffers.products)
+    apply(tik.vec_mul, elements, (buffers.kept, p, buffers.kept_turned))
+    return buffers.kept
 
 
 def add_query_gradient(context: BackwardContext, unit: Unit) -> None:

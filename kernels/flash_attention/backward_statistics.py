@@ -2,6 +2,8 @@
 
 Per tile of 16 queries two fp16 fractals: rows 0 to 2 of the first are terms of (log(weights) - log-sum-exp) / rest; the
 16 columns of the second are terms of -rowsum(dO O) / weights, 8 partial sums as their fp16 values and what these lack.
+With dropout, which dP has to meet before anything is subtracted, there is no second fractal: -rowsum(dO O) / weights in
+fp16 is row 3 of the first.
 """
 
 from __future__ import annotations
@@ -10,16 +12,19 @@ import math
 from typing import Any
 
 from autotune.kernels.flash_attention.backward_context import BackwardContext
-from autotune.kernels.flash_attention.backward_plans import STATISTICS
-from autotune.kernels.flash_attention.backward_products import LOG_SUM_TERMS
+from autotune.kernels.flash_attention.backward_products import LOG_SUM_TERMS, PRODUCTS_ROW
 from autotune.kernels.flash_attention.buffers import TILE_ELEMENTS
 from autotune.kernels.flash_attention.context import load
 from autotune.kernels.flash_attention.products import FRACTAL_BLOCKS
-from autotune.kernels.flash_attention.vectors import BLOCKS_PER_ROW, ROW, apply, apply_packed, narrow
+from autotune.kernels.flash_attention.vectors import BLOCKS_PER_ROW, ROW, apply, apply_packed, narrow, spans
+from autotune.kernels.flash_attention.windows import some_see_nothing
 from autotune.plan import TILE, pad
 
 LANES = 64
 """fp32 elements of a repeat: 4 queries of 16 columns, or the 8 partial sums of 8 queries."""
+MOST_MINUS_LOG_SUM = 30000.0
+"""Of a query that sees no key, whose log-sum-exp is -inf: a number whose terms are fp16, and that leaves what a window
+takes off a score as it is."""
 
 
 def prepare(context: BackwardContext, head: Any) -> None:
@@ -34,9 +39,13 @@ def prepare(context: BackwardContext, head: Any) -> None:
 
 def _prepare(context: BackwardContext, head: Any, first: Any, tiles: int) -> None:
     log_sums, products = context.buffers.p.next(), context.buffers.p.next()
+    apply(context.tik.vec_dup, tiles * TILE_ELEMENTS, (log_sums,), 0.0)
     _sum_products(context, head, first, tiles)
-    _split_products(context, products, tiles)
-    _store(context, products, first, tiles, 1)
+    if context.geometry.dropout:
+        _pack_products(context, log_sums, tiles)
+    else:
+        _split_products(context, products, tiles)
+        _store(context, products, first, tiles, 1)
     _split_log_sums(context, log_sums, head, first, tiles)
     _store(context, log_sums, first, tiles, 0)
 
@@ -66,6 +75,14 @@ def _columns(count: int) -> int | list[int]:
     return [0, sum(((1 << count) - 1) << row * TILE for row in range(LANES // TILE))]
 
 
+def _pack_products(context: BackwardContext, target: Any, tiles: int) -> None:
+    """Row 3 of every fractal: the sums of all 16 columns."""
+    tik, packed = context.tik, context.buffers.packed
+    for first, count in spans(tiles * TILE):
+        tik.vcadd(ROW, packed[first:], context.buffers.sums[first * ROW :], count, 1, 1, BLOCKS_PER_ROW)
+    tik.vec_conv(ROW, "none", target[PRODUCTS_ROW * ROW :], packed, tiles, FRACTAL_BLOCKS, BLOCKS_PER_ROW)
+
+
 def _split_products(context: BackwardContext, target: Any, tiles: int) -> None:
     """Columns 0 to 7: the sums of columns c and c + 8 as fp16; columns 8 to 15: what these lack.
 
@@ -83,7 +100,7 @@ def _split_products(context: BackwardContext, target: Any, tiles: int) -> None:
 
 
 def _split_log_sums(context: BackwardContext, target: Any, head: Any, first: Any, tiles: int) -> None:
-    """Row t of every fractal: term t; the other rows are zero."""
+    """Row t of every fractal: term t."""
     tik, buffers = context.tik, context.buffers
     left, rounded = buffers.packed, buffers.rounded
     source = context.globals.lse[head * pad(context.problem.Nq) + first * TILE]
@@ -91,7 +108,9 @@ def _split_log_sums(context: BackwardContext, target: Any, head: Any, first: Any
     rest = context.scale.scores.rest
     apply_packed(tik.vec_muls, tiles, (left, left), -1.0 / rest)
     apply_packed(tik.vec_adds, tiles, (left, left), math.log(context.scale.weights) / rest)
-    apply(tik.vec_dup, tiles * TILE_ELEMENTS, (target,), 0.0)
+    if some_see_nothing(context.problem):
+        apply(tik.vec_dup, tiles * TILE, (rounded,), MOST_MINUS_LOG_SUM)
+        apply_packed(tik.vec_min, tiles, (left, left, rounded))
     for term in range(LOG_SUM_TERMS):
         row = target[term * ROW :]
         tik.vec_conv(ROW, "none", row, left, tiles, FRACTAL_BLOCKS, BLOCKS_PER_ROW)
@@ -100,6 +119,7 @@ def _split_log_sums(context: BackwardContext, target: Any, head: Any, first: Any
 
 
 def _store(context: BackwardContext, source: Any, first: Any, tiles: int, kind: int) -> None:
-    index = (context.core * (pad(context.problem.Nq) // TILE) + first) * STATISTICS + kind
+    kinds = context.geometry.statistics
+    index = (context.core * (pad(context.problem.Nq) // TILE) + first) * kinds + kind
     target = context.globals.statistics[index * TILE_ELEMENTS]
-    context.tik.data_move(target, source, 0, tiles, FRACTAL_BLOCKS, 0, (STATISTICS - 1) * FRACTAL_BLOCKS)
+    context.tik.data_move(target, source, 0, tiles, FRACTAL_BLOCKS, 0, (kinds - 1) * FRACTAL_BLOCKS)

@@ -8,6 +8,7 @@ chunk is taken only after the next unit's vector work, when its product has had 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -24,29 +25,71 @@ OnUnits = Callable[[Units], None]
 
 
 class QueryBlocks:
-    """``whole`` query blocks from number ``start`` on, and a shorter one of ``rest`` queries after them.
+    """The query blocks of a key block: whole ones, ``start`` to ``end_of_whole``, and one of ``rest`` queries.
 
-    A causal mask leaves out the query blocks before the first key.
+    Masks and windows leave out the query blocks that see none of the keys. end: how many there are with the shorter
+    one, None where nothing is left out at the end.
     """
 
     def __init__(self, context: BackwardContext, tile: KeyTile, head: Any, keys: KeyBlock, plan: TilingPlan) -> None:
         self.context, self.tile, self.head, self.keys = context, tile, head, keys
         self.rows = plan.Br // TILE
         self.whole, self.rest = divmod(context.problem.Nq, plan.Br)
-        self.start = keys.first // self.rows if context.problem.attn_mask == "causal" else 0
+        self.start = self._start()
+        self.end = self._end()
+        self.end_of_whole = self.whole if self.end is None else self._whole_before_end()
+
+    def _start(self) -> Any:
+        tik, above = self.context.tik, [border for border in self.context.geometry.borders if border.above]
+        if not above:
+            return 0
+        start = tik.Scalar("int32", "first_query", 0)
+        for border in above:
+            tik.scalar_max(start, start, border.first_query(self.keys.first))
+        start.set_as(start // self.rows)
+        return start
+
+    def _end(self) -> Any:
+        tik, below = self.context.tik, [border for border in self.context.geometry.borders if not border.above]
+        if not below:
+            return None
+        end, last_key = tik.Scalar("int32", "end"), self.keys.first + (self.keys.tiles - 1)
+        end.set_as(self.whole + (self.rest > 0))
+        for border in below:
+            tik.scalar_min(end, end, (border.end_of_queries(last_key) + (self.rows - 1)) // self.rows)
+        return end
+
+    def _whole_before_end(self) -> Any:
+        end = self.context.tik.Scalar("int32", "end_of_whole")
+        self.context.tik.scalar_min(end, self.end, self.whole)
+        return end
 
     def visit(self) -> None:
         """Adds every block's part to dV and dK in L0C and to dQ in global memory."""
         tik = self.context.tik
         self._with_block(self.start, self._begin)
         if self.whole:
-            with tik.for_range(self.start, self.whole, name="query_block") as number:
+            with tik.for_range(self.start, self.end_of_whole, name="query_block") as number:
                 following = _Following(self, self._units(number), partial(self._with_block, number + 1))
                 self._visit(following, number == self.start, (number > self.start, self._units(number - 1)))
-        if self.rest:
-            following = _Following(self, self._rest_units(), lambda act: None)
-            self._visit(following, self.start == self.whole, (self.start < self.whole, self._units(self.whole - 1)))
-        add_query_gradient(self.context, (self._rest_units() if self.rest else self._units(self.whole - 1))[-1])
+        if not self.rest:
+            self._end_after_whole()
+        elif self.end is None:
+            self._visit_rest()
+        else:
+            with tik.if_scope(self.end > self.whole):
+                self._visit_rest()
+            if self.whole:
+                with tik.else_scope():
+                    self._end_after_whole()
+
+    def _visit_rest(self) -> None:
+        following = _Following(self, self._rest_units(), lambda act: None)
+        self._visit(following, self.start == self.whole, (self.start < self.whole, self._units(self.whole - 1)))
+        add_query_gradient(self.context, self._rest_units()[-1])
+
+    def _end_after_whole(self) -> None:
+        add_query_gradient(self.context, self._units(self.end_of_whole - 1)[-1])
 
     def _units(self, number: Any) -> Units:
         block = QueryBlock(self.head, number * self.rows, self.rows, self.rows * TILE)
@@ -57,12 +100,12 @@ class QueryBlocks:
         return units(self.context, block, self.keys)
 
     def _with_block(self, number: Any, act: OnUnits) -> None:
-        """Does something with the query block of a number, where there is one."""
+        """Does something with the query block of a number, where there is one to be visited."""
         tik = self.context.tik
-        with tik.if_scope(number < self.whole):
+        with tik.if_scope(number < self.end_of_whole):
             act(self._units(number))
         if self.rest:
-            with tik.else_scope():
+            with tik.else_scope(), nullcontext() if self.end is None else tik.if_scope(self.end > self.whole):
                 act(self._rest_units())
 
     def _begin(self, todo: Units) -> None:

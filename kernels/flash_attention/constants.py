@@ -8,8 +8,9 @@ from typing import Any
 
 from autotune.kernels.flash_attention.buffers import TILE_ELEMENTS
 from autotune.kernels.flash_attention.context import Context
-from autotune.kernels.flash_attention.plans import HIDDEN, Strip
+from autotune.kernels.flash_attention.plans import HIDDEN, Scale
 from autotune.kernels.flash_attention.vectors import apply
+from autotune.kernels.flash_attention.windows import Strip
 from autotune.plan import TILE
 
 BLOCKS_PER_TILE = 16
@@ -28,39 +29,50 @@ def prepare(context: Context) -> None:
     if geometry.half:
         fill(tik, buffers.half.next(), room, buffers.base_l1, 0, geometry.rows, 0.0)
     for strip in geometry.strips:
-        _prepare_strip(context, strip)
+        prepare_strip(tik, buffers.half.next, room, buffers.strip, strip)
     if geometry.alibi_terms:
-        _prepare_alibi(context)
-    values = context.scale.mask_terms[: geometry.mask_terms] + (-HIDDEN,) * int(geometry.hides)
+        fill(tik, buffers.half.next(), room, buffers.alibi.at(0), 0, geometry.buffers * geometry.keys, 0.0)
+        prepare_alibi_factor(tik, buffers.half.next, room, buffers, context.scale, geometry.slice)
+    prepare_diagonals(tik, buffers.half.next, buffers, context.scale, geometry)
+
+
+def prepare_strip(tik: Any, staging: Callable[[], Any], room: int, target: Any, strip: Strip) -> None:
+    """A strip in L1: zeros where the border hides nothing, else 1 for a mask, 65504 for a window.
+
+    ``staging()`` is a tensor in UB that holds ``room`` fractals.
+    """
+    border, value = strip.border, HIDDEN if strip.border.hides else 1.0
+    behind = strip.middle + len(border.limits)
+    first, second = (0.0, value) if border.above else (value, 0.0)
+    fill(tik, staging(), room, target, strip.start, strip.middle - strip.start, first)
+    fill(tik, staging(), room, target, behind, strip.end - behind, second)
+    for number in range(len(border.limits)):
+        place = target[(strip.middle + number) * TILE_ELEMENTS :]
+        pattern(tik, staging(), place, value, partial(border.across, number))
+
+
+def prepare_diagonals(tik: Any, staging: Callable[[], Any], buffers: Any, scale: Scale, geometry: Any) -> None:
+    """What masks and windows are multiplied with, on the diagonals of fractals in L0B; for either kernel."""
+    values = (*scale.mask_terms[: geometry.mask_terms], *[-HIDDEN] * geometry.hides)
     for index, value in enumerate(values):
-        pattern(tik, buffers.half.next(), buffers.diagonal_l1[index * TILE_ELEMENTS :], value, on_diagonal)
+        pattern(tik, staging(), buffers.diagonal_l1[index * TILE_ELEMENTS :], value, on_diagonal)
     if values:
         tik.load2dv1(buffers.diagonal, buffers.diagonal_l1, 0, len(values), 1, 0, False)
 
 
-def _prepare_strip(context: Context, strip: Strip) -> None:
-    """Zeros where the border hides nothing, ``value`` where it hides."""
-    tik, buffers, room, border = context.tik, context.buffers, context.geometry.passing_tiles, strip.border
-    value = HIDDEN if border.hides else 1.0
-    ends = (0.0, value) if border.above else (value, 0.0)
-    for start, filler in zip((strip.start, strip.end - strip.reach), ends):
-        fill(tik, buffers.half.next(), room, buffers.strip, start, strip.reach, filler)
-    for number in range(len(border.limits)):
-        target = buffers.strip[(strip.middle + number) * TILE_ELEMENTS :]
-        pattern(tik, buffers.half.next(), target, value, partial(border.across, number))
+def prepare_alibi_factor(
+    tik: Any, staging: Callable[[], Any], room: int, buffers: Any, scale: Scale, tiles: int
+) -> None:
+    """What multiplies biases, in L0B: a row for each term of fractals that are 0 otherwise, one for a tile of queries.
 
-
-def _prepare_alibi(context: Context) -> None:
-    """Biases are rows of fractals that are 0 otherwise; what multiplies them are rows of another, for every query."""
-    tik, buffers, geometry = context.tik, context.buffers, context.geometry
-    room, staging = geometry.passing_tiles, buffers.half.next()
-    fill(tik, staging, room, buffers.alibi.at(0), 0, geometry.buffers * geometry.keys, 0.0)
-    fill(tik, buffers.half.next(), room, buffers.alibi_factor, 0, geometry.slice, 0.0)
-    for term, value in enumerate(context.scale.alibi_terms):
-        staging = buffers.half.next()
-        apply(tik.vec_dup, geometry.slice * TILE, (staging,), value)
-        tik.data_move(buffers.alibi_factor[term * TILE], staging, 0, geometry.slice, 1, 0, BLOCKS_PER_TILE - 1)
-    tik.load2dv1(buffers.alibi_cube, buffers.alibi_factor, 0, geometry.slice, 1, 0, True)
+    ``staging()`` is a tensor in UB that holds ``room`` fractals; ``buffers`` are those of either kernel.
+    """
+    fill(tik, staging(), room, buffers.alibi_factor, 0, tiles, 0.0)
+    for term, value in enumerate(scale.alibi_terms):
+        row = staging()
+        apply(tik.vec_dup, tiles * TILE, (row,), value)
+        tik.data_move(buffers.alibi_factor[term * TILE], row, 0, tiles, 1, 0, BLOCKS_PER_TILE - 1)
+    tik.load2dv1(buffers.alibi_cube, buffers.alibi_factor, 0, tiles, 1, 0, True)
 
 
 def fill(tik: Any, staging: Any, room: int, target: Any, start: int, tiles: int, value: float) -> None:
@@ -81,11 +93,6 @@ def pattern(tik: Any, staging: Any, target: Any, value: float, chosen: Callable[
         if any(lanes):
             tik.vec_dup(lanes, staging[first * TILE :], value, 1, 8)
     tik.data_move(target, staging, 0, 1, BLOCKS_PER_TILE, 0, 0)
-
-
-def above_diagonal(key: int, query: int) -> bool:
-    """Whether a causal mask hides a key of a diagonal tile."""
-    return key > query
 
 
 def on_diagonal(row: int, column: int) -> bool:

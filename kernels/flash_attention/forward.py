@@ -27,7 +27,6 @@ from autotune.kernels.flash_attention.products import (
     scale_queries,
     scores,
 )
-from autotune.kernels.flash_attention.windows import end_tile, first_tile
 from autotune.plan import TILE, TilingPlan, pad
 from autotune.problem import AttentionProblem
 
@@ -195,12 +194,12 @@ class _KeyBlocks:
 
         Queries that see no key at all visit the last block.
         """
-        tik, hidden = self.context.tik, first_tile(self.context.geometry.borders, first)
-        if not hidden:
+        tik, below = self.context.tik, [border for border in self.context.geometry.borders if not border.above]
+        if not below:
             return 0
         begin = tik.Scalar("int32", "begin", 0)
-        for tile in hidden:
-            tik.scalar_max(begin, begin, tile)
+        for border in below:
+            tik.scalar_max(begin, begin, border.tile(first))
         tik.scalar_min(begin, begin // self.tiles, self.whole - 1 + int(self.rest > 0))
         return begin
 
@@ -216,7 +215,8 @@ class _Visits:
         self.slices = block.slices(context.geometry)
         self.blocks = _KeyBlocks(context, plan)
         self.begin = self.blocks.begin(block.first)
-        self.tiles_before_end = end_tile(context.geometry.borders, block.first, block.tiles - 1)
+        last = block.first + (block.tiles - 1)
+        self.tiles_before_end = [border.end_of_keys(last) for border in context.geometry.borders if border.above]
         self.end = self._end() if self.tiles_before_end and self.blocks.whole else self.blocks.whole
 
     def _end(self) -> Any:

@@ -17,7 +17,7 @@ import numpy as np
 
 from autotune.errors import PlanError, PlanRejected
 from autotune.hardware import Hardware
-from autotune.kernels.flash_attention.windows import Border, borders
+from autotune.kernels.flash_attention.windows import Border, Strip, borders, strips
 from autotune.plan import TILE, TilingPlan, ceil_div, pad
 from autotune.problem import AttentionProblem
 
@@ -33,7 +33,9 @@ HIDDEN = 65504.0
 """Largest fp16 number: a score outside a window gets its square taken off by the cube, which leaves nothing of it."""
 MOST_ELEMENTS = (1 << 31) - 1
 """Largest tensor whose elements a 32-bit address expression can count."""
-HALF_REFUSES = ("full", "shared")
+MASK_TENSORS = ("full", "shared")
+"""Masks that are tensors."""
+HALF_REFUSES = MASK_TENSORS
 """Masks that a plan with fp16 scores is refused for: they may hide all of one key block from a query, whose scores in
 the next then differ from the reference by 10000, where fp16 has only multiples of 8."""
 WITHOUT_SINGLE_EXP = ("Ascend310",)
@@ -82,16 +84,14 @@ class Geometry:
     @property
     def has_mask_tile(self) -> bool:
         """Whether a tile of the mask is loaded with every key block."""
-        return self.mask in ("full", "shared")
+        return self.mask in MASK_TENSORS
 
     @property
     def strips(self) -> list[Strip]:
-        """One for each border."""
-        found: list[Strip] = []
-        for border in self.borders:
-            start = found[-1].end if found else 0
-            found.append(Strip(border, start, border.reach(self.rows, self.keys)))
-        return found
+        """One for each border. A block lies to either side of one that crosses it, but for queries after all keys of
+        their window, which lie a tile further."""
+        reach = self.keys + self.rows - 2
+        return strips(self.borders, reach, above=reach, below=reach + 1)
 
     @property
     def strip_tiles(self) -> int:
@@ -175,26 +175,6 @@ class Geometry:
 
 
 @dataclass(frozen=True)
-class Strip:
-    """Fractals in L1 along the keys across a border, from fractal ``start`` on: ``reach`` of one kind, those that are
-    hidden in part, as many of the other kind. A column of tiles is read where its border meets the strip's."""
-
-    border: Border
-    start: int
-    reach: int
-
-    @property
-    def middle(self) -> int:
-        """The first fractal that is hidden in part, or else of the other kind."""
-        return self.start + self.reach
-
-    @property
-    def end(self) -> int:
-        """The fractal after its last."""
-        return self.middle + len(self.border.limits) + self.reach
-
-
-@dataclass(frozen=True)
 class RowVector:
     """Numbers kept in UB for every query of a block (or only of a slice); ``half`` ones for fp16 scores alone."""
 
@@ -244,16 +224,13 @@ NOT_DONE: Refusals = (
 )
 """What a problem may ask for that no kernel here computes."""
 
-FORWARD_ONLY: Refusals = (
+NOT_ON_CPU: Refusals = (
     (lambda problem: problem.dropout, "dropout"),
     (lambda problem: problem.alibi, "alibi"),
     (lambda problem: problem.window is not None, "windows"),
     (lambda problem: problem.block_window is not None, "block windows"),
 )
-"""What the forward kernel for NPUs computes, and no other kernel here."""
-
-NOT_DONE_BY_OP = {"flash_attention": NOT_DONE, "flash_attention_grad": (*NOT_DONE, *FORWARD_ONLY)}
-"""What the kernel of an op does not compute on an NPU."""
+"""What the kernels for NPUs compute, and the one for CPUs does not."""
 
 
 @dataclass(frozen=True)
@@ -278,6 +255,11 @@ class Scale:
         exact = 2.0**exponent if mantissa > 0.5 else 2.0 ** (exponent - 1)
         rest = 1 / math.sqrt(head_dim) / exact
         return cls(exact, rest, _half_terms(MASK_VALUE / rest), _half_terms(1 / rest))
+
+    def terms_of_mask(self, attn_mask: str, borders: tuple[Border, ...]) -> int:
+        """Terms of the mask's value that a problem needs: a causal mask beside a window is a border that hides."""
+        needed = attn_mask in MASK_TENSORS or any(not border.hides for border in borders)
+        return len(self.mask_terms) if needed else 0
 
 
 def _half_terms(value: float) -> tuple[float, ...]:
@@ -304,9 +286,9 @@ def check(problem: AttentionProblem, plan: TilingPlan, hardware: Hardware) -> Ge
 
 def check_problem(problem: AttentionProblem, plan: TilingPlan, hardware: Hardware) -> None:
     """Raises PlanRejected for what neither kernel, forward or backward, computes on a chip."""
-    for asked, what in NOT_DONE_BY_OP[problem.op]:
+    for asked, what in NOT_DONE:
         if asked(problem):
-            raise PlanRejected(f"the kernel of op {problem.op} does not compute {what}")
+            raise PlanRejected(f"no kernel here computes {what}")
     if hardware.name in WITHOUT_SINGLE_EXP:
         raise PlanRejected(f"{hardware.name} has no fp32 exponential, which the softmax of this kernel needs")
     try:
@@ -355,15 +337,9 @@ def _geometry(problem: _Form, plan: TilingPlan, chunk: int, hardware: Hardware) 
     rows = plan.Br // TILE
     height = min(rows, plan.slice_rows // TILE or rows)
     scale = Scale.of(problem.head_dim, half)
-    hides = any(border.hides for border in problem.borders)
-    masked = problem.attn_mask in ("full", "shared") or (problem.attn_mask == "causal" and not hides)
-    mask_terms = len(scale.mask_terms) if masked else 0
-    room = (
-        (hardware.l0b_bytes // HALF_TILE - mask_terms - int(hides)) // height
-        - 2 * chunk
-        - int(half)
-        - int(problem.alibi)
-    )
+    mask_terms = scale.terms_of_mask(problem.attn_mask, problem.borders)
+    diagonals = mask_terms + int(any(border.hides for border in problem.borders))
+    room = (hardware.l0b_bytes // HALF_TILE - diagonals) // height - 2 * chunk - int(half) - int(problem.alibi)
     parts = ceil_div(depth, max(1, min(depth, room)))
     ring = (hardware.l0c_bytes // SINGLE_TILE // height - depth - 1 - int(problem.dropout)) // chunk
     return Geometry(
@@ -388,7 +364,7 @@ def _geometry(problem: _Form, plan: TilingPlan, chunk: int, hardware: Hardware) 
 def _check_addresses(problem: AttentionProblem) -> None:
     padded = {"q and o": pad(problem.Nq), "k and v": pad(problem.N)}
     sizes = {name: problem.heads_total * length * pad(problem.head_dim) for name, length in padded.items()}
-    if problem.attn_mask in ("full", "shared"):
+    if problem.attn_mask in MASK_TENSORS:
         sizes["attn_mask"] = problem.batch * pad(problem.Nq) * pad(problem.N)
     if problem.dropout:
         sizes["dropout_mask"] = problem.heads_total * pad(problem.Nq) * pad(problem.N)

@@ -14,9 +14,9 @@ from typing import Any
 
 from autotune.kernels.flash_attention.buffers import TILE_ELEMENTS, Ring
 from autotune.kernels.flash_attention.context import Context, KeyBlock, QueryBlock, QuerySlice, load
-from autotune.kernels.flash_attention.plans import Chunk, Strip
+from autotune.kernels.flash_attention.plans import Chunk
 from autotune.kernels.flash_attention.vectors import apply
-from autotune.kernels.flash_attention.windows import Border, some_see_nothing
+from autotune.kernels.flash_attention.windows import Strip, some_see_nothing
 from autotune.plan import TILE, pad
 
 FRACTAL_BLOCKS = 16
@@ -111,7 +111,7 @@ def scores(context: Context, block: QueryBlock, queries: QuerySlice, keys: KeyBl
             column = _tile_column(context, block, queries, keys, chunk)
             _add_mask(context, queries, chunk, column, range(geometry.mask_terms))
     for strip in geometry.strips:
-        with context.tik.if_scope(_crosses(strip.border, queries, keys)):
+        with context.tik.if_scope(strip.border.crosses(keys.first, keys.tiles, queries.first, queries.tiles)):
             _add_border(context, queries, keys, chunks, strip)
 
 
@@ -191,13 +191,6 @@ def _tile_column(context: Context, block: QueryBlock, queries: QuerySlice, keys:
     return column
 
 
-def _crosses(border: Border, queries: QuerySlice, keys: KeyBlock) -> Any:
-    """Whether a border hides some of these keys from some of these queries."""
-    if border.above:
-        return keys.first + keys.tiles > border.tile(queries.first)
-    return border.tile(queries.first, queries.tiles - 1 + len(border.limits)) > keys.first
-
-
 def _add_border(context: Context, queries: QuerySlice, keys: KeyBlock, chunks: Iterable[Chunk], strip: Strip) -> None:
     terms = context.geometry.mask_terms
     diagonals = range(terms, terms + 1) if strip.border.hides else range(terms)
@@ -210,8 +203,7 @@ def _strip_column(context: Context, queries: QuerySlice, keys: KeyBlock, chunk: 
     beyond = not strip.border.above and some_see_nothing(context.problem)
 
     def column(left: Any, query_tile: int) -> int:
-        symbolic, constant = strip.border.terms(queries.first, query_tile)
-        index = keys.first - symbolic + (strip.middle + chunk.first - constant)
+        index = strip.index(keys.first + chunk.first, queries.first + query_tile)
         if beyond:  # queries after all keys: however far, the strip's start hides everything
             inside = context.tik.Scalar("int32", "inside")
             context.tik.scalar_max(inside, index, strip.start)

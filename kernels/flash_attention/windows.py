@@ -35,27 +35,70 @@ class Border:
     limits: tuple[int, ...] = ()
     hides: bool = True
 
-    def tile(self, first: Any, offset: int = 0) -> Any:
-        """The tile of keys where the border lies for queries of tile ``first + offset``; ``first`` may be symbolic."""
-        symbolic, constant = self.terms(first, offset)
-        return symbolic + constant if constant else symbolic
+    def tile(self, query: Any) -> Any:
+        """The tile of keys where the border lies for queries of a tile, which may be symbolic."""
+        return self._rounded(query) + self.shift
 
-    def terms(self, first: Any, offset: int) -> tuple[Any, int]:
-        """Two numbers whose sum is ``tile``: one that follows ``first``, and a constant."""
-        if self.period == 1:
-            return first, offset + self.shift
-        return (first + offset) // self.period * self.period, self.shift
+    def crosses(self, first_key: Any, keys: int, first_query: Any, queries: int) -> Any:
+        """Whether it hides some of so many tiles of keys from some of so many tiles of queries."""
+        if self.above:
+            return first_key + keys > self.tile(first_query)
+        return self.tile(first_query + (queries - 1)) + len(self.limits) > first_key
 
     def across(self, number: int, key: int, query: int) -> bool:
         """Whether a key and a query of a tile that is hidden in part, the ``number``-th, do not see each other."""
         return (key - query if self.above else query - key) > self.limits[number]
 
-    def reach(self, rows: int, keys: int) -> int:
-        """Most tiles beyond its own that a block of so many tiles, which it crosses, lies to either side of it.
+    def end_of_keys(self, query: Any) -> Any:
+        """The tile of keys from which on a border above hides all from the queries to a tile."""
+        return self.tile(query) + len(self.limits)
 
-        A border below is met by blocks of queries after all keys too, which lie a tile further.
-        """
-        return keys + rows - 2 + self.period - 1 + (0 if self.above else 1)
+    def first_query(self, key: Any) -> Any:
+        """The first tile of queries from which a border above does not hide all of the keys from a tile on."""
+        return self._rounded(key - self.shift - len(self.limits) + self.period)
+
+    def end_of_queries(self, key: Any) -> Any:
+        """The tile of queries from which on a border below hides all keys to a tile."""
+        return self._rounded(key - self.shift + self.period)
+
+    def _rounded(self, tile: Any) -> Any:
+        return tile if self.period == 1 else tile // self.period * self.period
+
+
+@dataclass(frozen=True)
+class Strip:
+    """Fractals in L1 along the keys across a border, from fractal ``start`` on: those that are seen, those that are
+    hidden in part, and those that are hidden; below, the other way round. A column of tiles is read where its border
+    meets the strip's. shown, hidden: how many there are of each."""
+
+    border: Border
+    start: int
+    shown: int
+    hidden: int
+
+    @property
+    def middle(self) -> int:
+        """The fractal where the border lies."""
+        return self.start + (self.shown if self.border.above else self.hidden)
+
+    @property
+    def end(self) -> int:
+        """The fractal after its last."""
+        return self.start + self.shown + len(self.border.limits) + self.hidden
+
+    def index(self, key: Any, query: Any) -> Any:
+        """The fractal of a tile of keys and one of queries, which may be symbolic."""
+        return key - self.border.tile(query) + self.middle
+
+
+def strips(borders: tuple[Border, ...], shown: int, above: int, below: int) -> list[Strip]:
+    """Strips one behind the other. shown: most tiles that are seen of a block beside a border that crosses it, were it
+    straight; above, below: most tiles beyond a border."""
+    found: list[Strip] = []
+    for border in borders:
+        start, steps = found[-1].end if found else 0, border.period - 1
+        found.append(Strip(border, start, shown + steps, (above if border.above else below) + steps))
+    return found
 
 
 CAUSAL = Border(above=True, shift=0, limits=(0,), hides=False)
@@ -107,13 +150,3 @@ def some_see_nothing(problem: AttentionProblem) -> bool:
     if problem.block_window:
         reaches.append((last // WINDOW_BLOCK - problem.block_window[0]) * WINDOW_BLOCK)
     return any(reach > problem.N - 1 for reach in reaches)
-
-
-def first_tile(seen: tuple[Border, ...], first: Any) -> list[Any]:
-    """Tiles of keys before each of which some border hides all from the queries from tile ``first`` on."""
-    return [border.tile(first) for border in seen if not border.above]
-
-
-def end_tile(seen: tuple[Border, ...], last: Any, offset: int) -> list[Any]:
-    """Tiles of keys from each of which on some border hides all from the queries to tile ``last + offset``."""
-    return [border.tile(last, offset + len(border.limits)) for border in seen if border.above]

@@ -21,6 +21,12 @@ class Ran(NamedTuple):
     err: str
 
 
+@pytest.fixture(autouse=True)
+def no_workers(default_settings: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trials run in the sweep's own process unless a test says otherwise: a start takes longer than a trial here."""
+    monkeypatch.setenv("AUTOTUNE_WORKERS", "0")
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The present folder of the command, empty."""

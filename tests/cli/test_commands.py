@@ -133,6 +133,21 @@ def test_a_budget_without_trials_is_the_only_limit(run: Run, folder: Path) -> No
     assert {(t.plan.Br, t.plan.Bc) for t in trials(folder, AttentionProblem.of((1, 1, 32, 32, 16)))} == every_block
 
 
+def test_the_same_trials_in_any_number_of_processes(run: Run, folder: Path) -> None:
+    shapes = ("1,2,64,64,16", "1,2,96,160,16")
+    found = []
+    for workers in ("0", "2"):
+        shaped = [word for shape in shapes for word in ("--shape", shape)]
+        command = ("sweep", *shaped, "--trials", "14", "--workers", workers, "--db", "sqlite:///plans.db", "--json")
+        results = json.loads(run(*command).out)["results"]
+        problems = [AttentionProblem.of(tuple(map(int, shape.split(",")))) for shape in shapes]
+        keys = [sorted(trial.plan.key for trial in trials(folder, problem)) for problem in problems]
+        found.append((keys, [(result["plan"], result["time_us"]) for result in results]))
+        (folder / "plans.db").unlink()
+    assert found[0] == found[1]
+    assert [len(keys) for keys in found[0][0]] == [14, 14]
+
+
 def test_named_strategies_only(run: Run, folder: Path) -> None:
     run("sweep", "--shape", "1,2,160,160,16", "--strategy", "wukong", "--db", "sqlite:///plans.db")
     found = trials(folder, AttentionProblem.of((1, 2, 160, 160, 16)))

@@ -1,5 +1,6 @@
 """How a sweep's events look, on a terminal and in a log."""
 
+import re
 from io import StringIO
 
 import pytest
@@ -48,9 +49,9 @@ def test_a_log_has_a_line_for_each_thing_that_is_new() -> None:
     assert log.getvalue().splitlines() == [
         "problem 1 of 2: 2,16,1024,1024,64 attn_mask=causal: 750 candidates, 3 known",
         "warning: strategy 'foreign' stopped after 2 plan(s)",
-        f"  2/40  {plan}: 250 us  (best 250 us, 1.00 x the default, 2m05s left)",
-        f"  4/40  {plan}: 200 us  (best 200 us, 1.25 x the default, 2m05s left)",
-        "  done: 4 new trials",
+        f"  1: 2/40  {plan}: 250 us  (best 250 us, 1.00 x the default, 2m05s left)",
+        f"  1: 4/40  {plan}: 200 us  (best 200 us, 1.25 x the default, 2m05s left)",
+        "  1: done: 4 new trials",
     ]
 
 
@@ -64,15 +65,27 @@ def test_a_log_shows_every_few_seconds_that_it_goes_on() -> None:
     assert [line.split("/")[0].strip() for line in log.getvalue().splitlines()] == ["1", "3", "5", "7", "9", "11"]
 
 
-def test_a_terminal_gets_a_bar_with_the_standing() -> None:
+def on_a_terminal(events: list[Event]) -> str:
+    """What is shown last, without colours."""
     terminal = StringIO()
     with shown(Console(file=terminal, force_terminal=True, width=140)) as notify:
-        for event in EVENTS:
+        for event in events:
             notify(event)
-    shown_text = terminal.getvalue()
-    assert "4/4" in shown_text
-    assert "best 200 us, 1.25 x the default, 2m05s left" in shown_text
-    assert "warning: strategy 'foreign' stopped" in shown_text
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", terminal.getvalue())
+
+
+def test_a_terminal_gets_a_bar_with_the_standing() -> None:
+    told = on_a_terminal(EVENTS[:-1])
+    assert "4/40 best 200 us, 1.25 x the default" in told
+    assert re.search("problems .* 0/2 .*2m05s left", told)
+    assert "warning: strategy 'foreign' stopped" in told
+
+
+def test_a_problem_that_is_done_leaves_a_line_instead_of_its_bar() -> None:
+    told = on_a_terminal(EVENTS)
+    assert "2,16,1024,1024,64 attn_mask=causal: no plan works" in told
+    assert re.search("problems .* 1/2 ", told)
+    assert "4/40" not in told.rpartition("no plan works")[2]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,8 @@ from autotune.outcome import EMULATED, BestPlan, Timing, Trial
 from autotune.plan import TilingPlan
 from autotune.problem import AttentionProblem
 from autotune.report import Event
-from autotune.sweep import Effort, Sweep
+from autotune.sweep import Sweep
+from autotune.tuning import Effort
 
 CHIP = Hardware("Chip", 4, 1000, 262144, 1048576, 65536, 65536, 262144)
 SMALL_UB = 2 * 128 * 512

@@ -1,6 +1,8 @@
 """The loop around candidates, search, trials and store, on a target whose time is a formula."""
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from threading import Timer
 
 import pytest
 
@@ -10,7 +12,7 @@ from autotune.outcome import MEASURED, Failed, Outcome, Rejected, Timed, Timing,
 from autotune.plan import CoreSplit, TilingPlan
 from autotune.problem import AttentionProblem
 from autotune.report import Begun, Result, Tried, time_us
-from autotune.sweep import FINALISTS
+from autotune.tuning import FINALISTS
 from tests.sweep.synthetic import Bench, MemoryStore
 
 DEFAULT_KEY = "Br=128;Bc=128;split=even/4"
@@ -158,10 +160,12 @@ def test_any_other_error_flies_and_what_was_found_is_published(bench: Bench, pro
     class Broken:
         """A candidate that reveals a bug of ours."""
 
-        def run(self, problem: AttentionProblem, plan: TilingPlan) -> Outcome:
+        workers = 1
+
+        def submit(self, problem: AttentionProblem, plan: TilingPlan) -> Future[Outcome]:
             if len(bench.store.recorded) == 5:
                 raise ZeroDivisionError
-            return InProcess(bench.target, bench.verify).run(problem, plan)
+            return InProcess(bench.target, bench.verify).submit(problem, plan)
 
     with pytest.raises(ZeroDivisionError):
         bench.sweep(executor=Broken()).run([problem])
@@ -190,14 +194,65 @@ def test_ctrl_c_keeps_what_was_found_and_the_same_sweep_goes_on(bench: Bench, pr
     assert len(set(tried(bench)[:12])) == 12
 
 
-def test_a_time_limit_is_shared_by_the_problems(bench: Bench) -> None:
-    """10 s in all, 1 s a trial: 5 s for the first; the second gets what is left."""
+def test_where_time_is_limited_every_problem_gets_the_proposals_first(bench: Bench) -> None:
+    """1 s a trial: 20 s are enough for the proposals of both, and a turn of one."""
     problems = [AttentionProblem.of((1, 1, n, n, 64)) for n in (512, 1024)]
-    bench.seconds_per_trial = 1.0
-    first, second = bench.sweep(trials=None, seconds=10.0).run(problems).results
-    rejected = [sum(isinstance(t.outcome, Rejected) for t in bench.store.recorded if t.problem == p) for p in problems]
-    assert first.tried - rejected[0] == 5
-    assert second.tried - rejected[1] == 5
+    report = bench.sweep(trials=None, seconds=20.0).run(problems)
+    proposals = [sum(t.plan.strategy != "lattice" for t in bench.store.recorded if t.problem == p) for p in problems]
+    order = [t.problem for t in bench.store.recorded]
+    assert order[: sum(proposals)] == [p for p, count in zip(problems, proposals) for _ in range(count)]
+    assert sum(result.tried for result in report.results) == len(bench.store.recorded) > sum(proposals)
+    assert [result.problem for result in report.results] == problems
+    assert report.not_reached == 0
+
+
+def test_what_the_time_does_not_suffice_for_is_counted(bench: Bench) -> None:
+    problems = [AttentionProblem.of((1, 1, n, n, 64)) for n in (512, 1024, 2048)]
+    report = bench.sweep(trials=None, seconds=1.0).run(problems)
+    assert ([result.problem for result in report.results], report.not_reached) == (problems[:1], 2)
+
+
+def test_an_exhausted_problem_leaves_its_time_to_the_others(bench: Bench) -> None:
+    """There are 16 plans of 32 x 32; the other problem gets the rest."""
+    small, large = AttentionProblem.of((1, 1, 32, 32, 16)), AttentionProblem.of((1, 4, 1024, 1024, 64))
+    report = bench.sweep(trials=None, seconds=60.0).run([small, large])
+    assert report.results[0].tried == 16
+    assert bench.seconds >= 60.0
+
+
+class Backwards(InProcess):
+    """Runs several trials at once, and the last that was submitted is done first."""
+
+    def __init__(self, bench: Bench, workers: int) -> None:
+        super().__init__(bench.target, bench.verify)
+        object.__setattr__(self, "_workers", workers)
+        object.__setattr__(self, "_running", [])
+
+    @property
+    def workers(self) -> int:
+        workers: int = self._workers  # type: ignore[attr-defined]
+        return workers
+
+    def submit(self, problem: AttentionProblem, plan: TilingPlan) -> Future[Outcome]:
+        future: Future[Outcome] = Future()
+        running = self._running  # type: ignore[attr-defined]
+        running.append((future, problem, plan))
+        Timer(0.002 / len(running), self._finish).start()
+        return future
+
+    def _finish(self) -> None:
+        future, problem, plan = self._running.pop()  # type: ignore[attr-defined]
+        future.set_result(self.run(problem, plan))
+
+
+@pytest.mark.parametrize("workers", [2, 5])
+def test_the_same_trials_and_winner_whatever_runs_at_once(workers: int) -> None:
+    problems = [AttentionProblem.of((1, 4, n, n, 64)) for n in (256, 512)]
+    one, other = Bench(), Bench()
+    alone = one.sweep(trials=30, window=4).run(problems)
+    together = other.sweep(trials=30, window=4, executor=Backwards(other, workers)).run(problems)
+    assert sorted(tried(one)) == sorted(tried(other))
+    assert [r.best and r.best.plan for r in alone.results] == [r.best and r.best.plan for r in together.results]
 
 
 def test_events_tell_what_is_done_what_is_best_and_what_is_left(bench: Bench, problem: AttentionProblem) -> None:
