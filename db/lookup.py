@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import JSON, Engine, bindparam, select
 from sqlalchemy.dialects import sqlite
 
-from autotune.db.engine import parse, translated, watch
+from autotune.db.engine import STAMP, parse, translated, watch
 from autotune.db.rows import Row
 from autotune.db.schema import best_plans, devices, history, problems
 
@@ -44,7 +44,7 @@ class Lookup:
             connection = self._open()
             (changes,) = connection.execute("PRAGMA data_version").fetchone()
             if changes != self._changes:
-                self._changes, self._stamp = changes, connection.execute(_STAMP).fetchone()
+                self._changes, self._stamp = changes, connection.execute(STAMP).fetchone()
             return self._stamp
 
     def best(self, key: str, device: str) -> list[Row]:
@@ -66,7 +66,6 @@ def _text(statement: Any) -> str:
     return str(statement.compile(dialect=sqlite.dialect(paramstyle="named")))
 
 
-_STAMP = "SELECT (SELECT max(revision) FROM history), (SELECT max(id) FROM decisions)"
 _BEST = _text(
     select(history)
     .join(best_plans, best_plans.c.revision == history.c.revision)

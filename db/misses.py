@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from sqlalchemy import Connection, RowMapping, exists, func, select
-from sqlalchemy.dialects.sqlite import insert
 
 from autotune.db.publishing import problem_id
 from autotune.db.queries import of_problem
 from autotune.db.rows import Wanted, to_problem
 from autotune.db.schema import best_plans, devices, problems, wanted
+from autotune.db.upsert import insert
 
 LIMIT = 10_000
 """Most problems that misses may add: anybody who can ask can miss, and the file must not grow without bound."""
@@ -51,5 +51,5 @@ def _count(connection: Connection, miss: Wanted, room: int) -> bool:
     row["problem_id"] = problem_id(connection, miss.problem)
     again = {"count": wanted.c.count + miss.count, "last_at": miss.last_at}
     columns = [wanted.c.problem_id, wanted.c.device]
-    connection.execute(insert(wanted).values(row).on_conflict_do_update(index_elements=columns, set_=again))
+    connection.execute(insert(connection, wanted).values(row).on_conflict_do_update(index_elements=columns, set_=again))
     return new

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Table, delete, func, select
-from sqlalchemy.dialects.sqlite import insert
 
 from autotune.db.schema import best_plans, decisions, history, pins
+from autotune.db.upsert import insert
 from autotune.errors import InvalidInput, Overtaken
 
 PIN, UNPIN = "pin", "unpin"
@@ -85,7 +85,7 @@ def roll_back(connection: Connection, revision: int, decision: Decision) -> int:
 
 
 def _serve(connection: Connection, revision: int, place: dict[str, Any], decision: Decision) -> None:
-    statement = insert(pins).values(place | {"revision": revision})
+    statement = insert(connection, pins).values(place | {"revision": revision})
     columns = [pins.c.problem_id, pins.c.device_id]
     connection.execute(statement.on_conflict_do_update(index_elements=columns, set_={"revision": revision}))
     _keep(connection, PIN, revision, place, decision)
@@ -117,4 +117,4 @@ def _at(table: Table, place: dict[str, Any]) -> list[ColumnElement[bool]]:
 
 def _keep(connection: Connection, action: str, revision: int, place: dict[str, Any], decision: Decision) -> None:
     row = {"action": action, "revision": revision, "actor": decision.actor, "reason": decision.reason}
-    connection.execute(insert(decisions).values(row | place | {"at": decision.at}))
+    connection.execute(insert(connection, decisions).values(row | place | {"at": decision.at}))

@@ -6,12 +6,12 @@ import logging
 from math import inf
 from typing import Any
 
-from sqlalchemy import Connection, and_, or_, select, update
-from sqlalchemy.dialects.sqlite import insert
+from sqlalchemy import Connection, Select, Table, and_, or_, select, update
 
 from autotune.db.queries import BESTS
 from autotune.db.rows import Row, history_row, problem_row, target_kind, to_best
 from autotune.db.schema import best_plans, devices, history, problems
+from autotune.db.upsert import insert
 from autotune.errors import StoreError
 from autotune.outcome import BestPlan
 from autotune.problem import AttentionProblem
@@ -23,10 +23,10 @@ def publish(connection: Connection, best: BestPlan) -> bool:
     """Whether the plan won; then it is in the history too, under a new revision."""
     row = history_row(best) | place(connection, best.problem, best.device, best.target)
     _give_up_unreadable(connection, row, best)
-    winner = connection.scalar(_challenge(row))
+    winner = connection.scalar(_challenge(connection, row))
     if winner is None:
         return False
-    number = connection.scalar(insert(history).values(row).returning(history.c.revision))
+    number = connection.scalar(insert(connection, history).values(row).returning(history.c.revision))
     connection.execute(update(best_plans).where(best_plans.c.id == winner).values(revision=number))
     return True
 
@@ -34,16 +34,22 @@ def publish(connection: Connection, best: BestPlan) -> bool:
 def place(connection: Connection, problem: AttentionProblem, device: str, target: str) -> Row:
     """The two foreign keys of whatever is of a problem on a device and kind of target; both are made where needed."""
     row = {"name": device, "target_kind": target_kind(target)}
-    connection.execute(insert(devices).values(row).on_conflict_do_nothing())
     query = select(devices.c.id).where(devices.c.name == device, devices.c.target_kind == row["target_kind"])
-    return {"problem_id": problem_id(connection, problem), "device_id": connection.scalar(query)}
+    return {"problem_id": problem_id(connection, problem), "device_id": _made(connection, devices, query, row)}
 
 
 def problem_id(connection: Connection, problem: AttentionProblem) -> int:
     """The problem's row, which is made where there is none."""
-    connection.execute(insert(problems).values(problem_row(problem)).on_conflict_do_nothing())
-    number: int = connection.scalars(select(problems.c.id).where(problems.c.key == problem.key)).one()
-    return number
+    query = select(problems.c.id).where(problems.c.key == problem.key)
+    return _made(connection, problems, query, problem_row(problem))
+
+
+def _made(connection: Connection, table: Table, query: Select[Any], row: Row) -> int:
+    """The id of what a query finds, made where there is nothing: writers take turns, nobody comes between."""
+    found: int | None = connection.scalar(query)
+    if found is None:
+        found = connection.scalars(insert(connection, table).values(row).returning(table.c.id)).one()
+    return found
 
 
 def _give_up_unreadable(connection: Connection, row: Row, best: BestPlan) -> None:
@@ -57,10 +63,10 @@ def _give_up_unreadable(connection: Connection, row: Row, best: BestPlan) -> Non
             connection.execute(update(best_plans).where(*place).values(time_us=inf, measured_at=""))
 
 
-def _challenge(row: Row) -> Any:
+def _challenge(connection: Connection, row: Row) -> Any:
     """The one statement that decides a publication: returns the row's id when ``row`` won, nothing when it lost."""
     columns = ("problem_id", "device_id", "fingerprint", "time_us", "measured_at")
-    statement = insert(best_plans).values({name: row[name] for name in columns})
+    statement = insert(connection, best_plans).values({name: row[name] for name in columns})
     new, old = statement.excluded, best_plans.c
     same = new.fingerprint == old.fingerprint
     wins = or_(and_(same, new.time_us < old.time_us), and_(~same, new.measured_at >= old.measured_at))

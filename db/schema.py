@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from sqlalchemy import (
     JSON,
+    BigInteger,
     CheckConstraint,
     Column,
     Float,
@@ -35,10 +36,13 @@ metadata = MetaData(
     }
 )
 
+NUMBER = BigInteger().with_variant(Integer, "sqlite")
+"""Of a row: SQLite counts in 64 bits whatever the type, and only where it is called INTEGER."""
+
 problems = Table(
     "problems",
     metadata,
-    Column("id", Integer, primary_key=True),
+    Column("id", NUMBER, primary_key=True),
     Column("key", String, nullable=False, unique=True),
     Column("family", String, nullable=False, index=True),  # the key at the unit shape: equal when only shapes differ
     Column("body", JSON, nullable=False),
@@ -47,7 +51,7 @@ problems = Table(
 devices = Table(
     "devices",
     metadata,
-    Column("id", Integer, primary_key=True),
+    Column("id", NUMBER, primary_key=True),
     Column("name", String, nullable=False),  # the hardware's, e.g. Ascend910A
     Column("target_kind", String, nullable=False),  # the target's name up to its colon, e.g. emulated
     UniqueConstraint("name", "target_kind"),
@@ -57,8 +61,8 @@ devices = Table(
 def _found_where() -> list[Column[int] | Column[str]]:
     """What every record of a result begins with: the problem, the device, and the target as it was."""
     return [
-        Column("problem_id", ForeignKey("problems.id"), nullable=False),
-        Column("device_id", ForeignKey("devices.id"), nullable=False),
+        Column("problem_id", NUMBER, ForeignKey("problems.id"), nullable=False),
+        Column("device_id", NUMBER, ForeignKey("devices.id"), nullable=False),
         Column("target", String, nullable=False),
         Column("fingerprint", String, nullable=False),
     ]
@@ -67,7 +71,7 @@ def _found_where() -> list[Column[int] | Column[str]]:
 trials = Table(
     "trials",
     metadata,
-    Column("id", Integer, primary_key=True),
+    Column("id", NUMBER, primary_key=True),
     *_found_where(),
     Column("plan_key", String, nullable=False),
     Column("plan", JSON, nullable=False),
@@ -84,7 +88,7 @@ trials = Table(
 history = Table(
     "history",
     metadata,
-    Column("revision", Integer, primary_key=True),
+    Column("revision", NUMBER, primary_key=True),
     *_found_where(),
     Column("plan", JSON, nullable=False),
     Column("time_us", Float, nullable=False),
@@ -103,13 +107,13 @@ history = Table(
 best_plans = Table(
     "best_plans",
     metadata,
-    Column("id", Integer, primary_key=True),
-    Column("problem_id", ForeignKey("problems.id"), nullable=False),
-    Column("device_id", ForeignKey("devices.id"), nullable=False),
+    Column("id", NUMBER, primary_key=True),
+    Column("problem_id", NUMBER, ForeignKey("problems.id"), nullable=False),
+    Column("device_id", NUMBER, ForeignKey("devices.id"), nullable=False),
     Column("fingerprint", String, nullable=False),
     Column("time_us", Float, nullable=False),
     Column("measured_at", String, nullable=False),
-    Column("revision", ForeignKey("history.revision")),  # empty only within the transaction that publishes
+    Column("revision", NUMBER, ForeignKey("history.revision")),  # empty only within the transaction that publishes
     UniqueConstraint("problem_id", "device_id"),
 )
 """The present winner of each problem on each device: what decides a publication, and where in the history it stands."""
@@ -117,10 +121,10 @@ best_plans = Table(
 pins = Table(
     "pins",
     metadata,
-    Column("id", Integer, primary_key=True),
-    Column("problem_id", ForeignKey("problems.id"), nullable=False),
-    Column("device_id", ForeignKey("devices.id"), nullable=False),
-    Column("revision", ForeignKey("history.revision"), nullable=False),
+    Column("id", NUMBER, primary_key=True),
+    Column("problem_id", NUMBER, ForeignKey("problems.id"), nullable=False),
+    Column("device_id", NUMBER, ForeignKey("devices.id"), nullable=False),
+    Column("revision", NUMBER, ForeignKey("history.revision"), nullable=False),
     UniqueConstraint("problem_id", "device_id"),
 )
 """The revision that is served for a problem on a device because somebody said so."""
@@ -128,11 +132,11 @@ pins = Table(
 decisions = Table(
     "decisions",
     metadata,
-    Column("id", Integer, primary_key=True),
-    Column("problem_id", ForeignKey("problems.id"), nullable=False),
-    Column("device_id", ForeignKey("devices.id"), nullable=False),
+    Column("id", NUMBER, primary_key=True),
+    Column("problem_id", NUMBER, ForeignKey("problems.id"), nullable=False),
+    Column("device_id", NUMBER, ForeignKey("devices.id"), nullable=False),
     Column("action", String, nullable=False),
-    Column("revision", ForeignKey("history.revision"), nullable=False),
+    Column("revision", NUMBER, ForeignKey("history.revision"), nullable=False),
     Column("actor", String, nullable=False),
     Column("reason", String, nullable=False),
     Column("at", String, nullable=False),
@@ -145,7 +149,7 @@ decisions = Table(
 keys = Table(
     "keys",
     metadata,
-    Column("id", Integer, primary_key=True),
+    Column("id", NUMBER, primary_key=True),
     Column("prefix", String, nullable=False, unique=True),
     Column("digest", String, nullable=False),
     Column("name", String, nullable=False),
@@ -159,8 +163,8 @@ keys = Table(
 wanted = Table(
     "wanted",
     metadata,
-    Column("id", Integer, primary_key=True),
-    Column("problem_id", ForeignKey("problems.id"), nullable=False),
+    Column("id", NUMBER, primary_key=True),
+    Column("problem_id", NUMBER, ForeignKey("problems.id"), nullable=False),
     Column("device", String, nullable=False),
     Column("count", Integer, nullable=False),
     Column("last_at", String, nullable=False),

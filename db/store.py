@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from sqlalchemy import Engine, RowMapping, Select, select
-from sqlalchemy.dialects.sqlite import insert
 
 from autotune.db import keys, misses, pins, queries, sweeps
 from autotune.db.engine import open_engine, reading, writing
 from autotune.db.keys import Key
-from autotune.db.location import database_path
+from autotune.db.location import database_path, parse_url
 from autotune.db.lookup import Lookup
 from autotune.db.pins import Decided, Decision, Standing
+from autotune.db.postgresql import PostgresLookup, open_postgresql
 from autotune.db.publishing import place, publish
 from autotune.db.rows import (
     Listed,
@@ -32,6 +32,7 @@ from autotune.db.schema import SCHEMA_REVISION, best_plans, decisions, devices, 
 from autotune.db.schema import pins as pinned
 from autotune.db.sweeps import Numbered, SweepSummary
 from autotune.db.upgrade import revision, upgrade
+from autotune.db.upsert import insert
 from autotune.errors import StoreError
 from autotune.outcome import MEASURED, BestPlan, Trial
 from autotune.problem import AttentionProblem
@@ -57,17 +58,20 @@ class Store:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self.unreadable = 0
-        self._lookup = Lookup(engine)
+        self._lookup = Lookup(engine) if engine.dialect.name == "sqlite" else PostgresLookup(engine)
 
     @classmethod
     def open(cls, url: str, create: bool = True) -> Store:
-        """Opens ``sqlite:///FILE`` at the present schema, upgrading an older one; makes the file only if ``create``.
+        """Opens ``sqlite:///FILE`` or ``postgresql://USER@HOST/NAME`` at the present schema, upgrading an older one.
 
-        Raises StoreError: no such file or folder, no permission, not a database, damaged, a later schema.
+        Makes the file, or the tables, only if ``create``.
+        Raises StoreError: no such file or folder, no permission, not a database, damaged, a later schema, no server.
         """
-        engine = open_engine(database_path(url, create))
+        place = parse_url(url)
+        sqlite = place.drivername.startswith("sqlite")
+        engine = open_engine(database_path(place, create)) if sqlite else open_postgresql(place)
         try:
-            upgrade(engine)
+            upgrade(engine, create)
         except StoreError:
             engine.dispose()
             raise
@@ -82,7 +86,7 @@ class Store:
         """Keeps a trial; False when this plan already has one for the problem, device, target kind and fingerprint."""
         with writing(self._engine) as connection:
             row = trial_row(trial) | place(connection, trial.problem, trial.device, trial.target)
-            statement = insert(trials).values(row).on_conflict_do_nothing().returning(trials.c.id)
+            statement = insert(connection, trials).values(row).on_conflict_do_nothing().returning(trials.c.id)
             return connection.execute(statement).first() is not None
 
     def trials(

@@ -21,7 +21,9 @@ from autotune.settings import DB, DEVICE
 if TYPE_CHECKING:
     from autotune.db.pins import Decision
 
-Revision: TypeAlias = Annotated[int, typer.Argument(metavar="REVISION", help="As `autotune history` lists it.", min=1)]
+Revision: TypeAlias = Annotated[
+    int, typer.Argument(metavar="REVISION", help="As `autotune history` lists it.", min=1, max=10**18)
+]
 Reason: TypeAlias = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept forever.")]
 Actor: TypeAlias = Annotated[
     str | None, typer.Option("--actor", metavar="NAME", help="Who decides [your user name].", show_default=False)

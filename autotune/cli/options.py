@@ -63,7 +63,7 @@ SweepName: TypeAlias = Annotated[
 Workers: TypeAlias = Annotated[
     str | None, _option("--workers", "N", "Processes for trials; 0: in the sweep's own.", WORKERS)
 ]
-Db: TypeAlias = Annotated[str | None, _option("--db", "URL", "The database, sqlite:///FILE.", DB)]
+Db: TypeAlias = Annotated[str | None, _option("--db", "URL", "The database, sqlite:///FILE or postgresql://...", DB)]
 Url: TypeAlias = Annotated[str | None, _option("--url", "URL", "Ask this service instead of the database.")]
 Allow: TypeAlias = Annotated[str | None, _option("--allow", "LIST", "Rungs that may answer [all]")]
 Host: TypeAlias = Annotated[str | None, _option("--host", "ADDRESS", "Address to listen on.", HOST)]

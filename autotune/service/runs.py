@@ -19,7 +19,7 @@ STOP_S = 30.0
 """What a sweep gets to publish what it found when the service stops."""
 
 RUNNING, FAILED = "running", "failed"
-STATES = {0: "done", 3: "nothing found", 130: "stopped", -signal.SIGINT: "stopped"}
+STATES = {0: "done", 3: "nothing found", 130: "stopped", -signal.SIGTERM: "stopped"}
 """What a process's exit code says; any other is FAILED."""
 
 
@@ -52,7 +52,7 @@ class Run:
     def stop(self) -> None:
         """Asks it to end as Ctrl-C does: it publishes what it found first."""
         if self._process.poll() is None:
-            self._process.send_signal(signal.SIGINT)
+            self._process.terminate()  # a service that runs in the background has taught its children to ignore SIGINT
 
     def wait(self, seconds: float) -> None:
         """Waits for its end; kills it after that time."""

@@ -46,6 +46,7 @@ def test_refusals(run: Run, swept: int) -> None:
     assert run("pin", str(swept)).code == 2
     assert run("pin", str(swept), "--reason", " ").code == 2
     assert run("pin", "0", *BECAUSE).code == 2
+    assert run("pin", "9" * 30, *BECAUSE).code == 2
     assert run("history", "--shape", "1,1,16,16,16").code == 3
     assert run("export", "/nowhere/at/all.json").code == 2
     assert run("export", "--device", "nothing").code == 2

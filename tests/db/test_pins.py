@@ -19,9 +19,9 @@ DECISION = Decision("me", "18 is wrong on our board", "2026-12-01T02:13:44Z")
 
 
 @pytest.fixture
-def store(url: str, best: BestPlan, at_time: Callable[..., BestPlan]) -> Store:
+def store(any_url: str, best: BestPlan, at_time: Callable[..., BestPlan]) -> Store:
     """Three publications of one problem, each faster."""
-    store = Store.open(url)
+    store = Store.open(any_url)
     for time_us in (300.0, 200.0, 100.0):
         assert store.publish(at_time(best, time_us))
     return store
@@ -97,7 +97,13 @@ def test_a_dry_run_says_what_would_win_and_changes_nothing(
         assert store.publish_all(offers, dry_run=True) == [False, True, False, True]
     assert times(store, best) == (None, 100.0)
     assert store.publish_all(offers) == [False, True, False, True]
-    assert [each.revision for each in store.history(best.problem, best.device)] == [1, 2, 3, 4, 5]
+    assert [each.timing.time_us for each in store.history(best.problem, best.device)] == [
+        300.0,
+        200.0,
+        100.0,
+        90.0,
+        80.0,
+    ]
 
 
 class TestRollback:

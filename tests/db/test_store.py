@@ -266,13 +266,15 @@ class StoreCases:
             assert (found.fingerprint, found.timing.time_us, found.measured_at) == expected
 
 
-class TestSqliteStore(StoreCases):
+class TestStore(StoreCases):
+    """On both databases."""
+
     @pytest.fixture
-    def open_store(self, url: str) -> Iterator[Callable[[], Store]]:
+    def open_store(self, any_url: str) -> Iterator[Callable[[], Store]]:
         opened = []
 
         def open_again() -> Store:
-            opened.append(Store.open(url))
+            opened.append(Store.open(any_url))
             return opened[-1]
 
         yield open_again

@@ -29,7 +29,8 @@ BODY = {"shapes": [[1, 2, 64, 64, 16]], "trials": 3}
 
 # Stands for `autotune sweep`: says what it was told, records as many trials as it may, and waits when these are 99.
 PROGRAM = """
-import os, sys, time
+import os, signal, sys, time
+signal.signal(signal.SIGTERM, signal.default_int_handler)
 from autotune.db.store import Store
 from autotune.outcome import Timed, Timing, Trial
 from autotune.plan import TilingPlan
