@@ -42,13 +42,15 @@ def attention(
     *,
     causal: bool = False,
     attn_mask: Array | None = None,
+    window: tuple[int, int] | None = None,
     db: str | None = None,
     url: str | None = None,
 ) -> Array:
     """softmax(q k^T / sqrt(D)) v on this machine's cores, computed in fp32.
 
     q: (B, H, Nq, D); k, v: (B, H, N, D), float16 or float32. attn_mask: (B, Nq, N), or (1, Nq, N) for all batches, 1
-    where a query does not see a key. causal: query i sees the keys 0 to i. Returns (B, H, Nq, D) of q's type.
+    where a query does not see a key. causal: query i sees the keys 0 to i. window: (prev, next), query i
+    sees the keys i - prev to i + next; a query without keys gives zeros. Returns (B, H, Nq, D) of q's type.
 
     The plan is the best one that the service at ``url`` or else the database ``db`` knows, AUTOTUNE_DB by default; the
     first call of a problem says which rung of the ladder it came from: a line of the log for a plan of this very
@@ -56,14 +58,16 @@ def attention(
 
     Raises ProblemError for arrays that are no attention problem, TargetUnavailable without a C compiler, CompileFailed.
     """
-    problem = _problem(q, k, v, causal, attn_mask)
+    problem = _problem(q, k, v, causal, attn_mask, window)
     inputs = {"q": q, "k": k, "v": v}
     if attn_mask is not None:
         inputs["attn_mask"] = attn_mask
     return _kernel(problem, DB.value() if db is None else db, url).exactly(inputs)["o"].astype(q.dtype, copy=False)
 
 
-def _problem(q: Array, k: Array, v: Array, causal: bool, attn_mask: Array | None) -> AttentionProblem:
+def _problem(
+    q: Array, k: Array, v: Array, causal: bool, attn_mask: Array | None, window: tuple[int, int] | None
+) -> AttentionProblem:
     """What the arrays ask for. Raises ProblemError."""
     for name, array in (("q", q), ("k", k), ("v", v)):
         if array.ndim != 4 or array.dtype not in FLOATS:
@@ -80,17 +84,23 @@ def _problem(q: Array, k: Array, v: Array, causal: bool, attn_mask: Array | None
             f"{q.shape}",
             field="k",
         )
+    return AttentionProblem.of(
+        (batch, heads, nq, n, head_dim), attn_mask=_mask_kind(causal, attn_mask, (batch, nq, n)), window=window
+    )
+
+
+def _mask_kind(causal: bool, attn_mask: Array | None, shape: tuple[int, int, int]) -> str:
+    """shape: (B, Nq, N), that of a full mask. Raises ProblemError."""
     if attn_mask is None:
-        return AttentionProblem.of((batch, heads, nq, n, head_dim), attn_mask="causal" if causal else "none")
+        return "causal" if causal else "none"
     if causal:
         raise ProblemError("causal and attn_mask exclude each other: put the diagonal into the mask", field="causal")
-    if attn_mask.shape not in ((1, nq, n), (batch, nq, n)):
+    shared = (1, *shape[1:])
+    if attn_mask.shape not in (shape, shared):
         raise ProblemError(
-            f"attn_mask has shape {attn_mask.shape}; it must be {(batch, nq, n)}, or {(1, nq, n)} for all batches",
-            field="attn_mask",
+            f"attn_mask has shape {attn_mask.shape}; it must be {shape}, or {shared} for all batches", field="attn_mask"
         )
-    mask = "shared" if len(attn_mask) == 1 else "full"
-    return AttentionProblem.of((batch, heads, nq, n, head_dim), attn_mask=mask)
+    return "shared" if attn_mask.shape == shared else "full"
 
 
 @lru_cache(maxsize=1)

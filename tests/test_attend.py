@@ -90,6 +90,14 @@ def test_it_is_attention(case: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::autotune.client.TuningWarning")
+def test_a_window_in_tokens() -> None:
+    q, k, v = arrays()
+    row, key = np.arange(SHAPE[2])[:, None], np.arange(SHAPE[3])
+    exact = plain(q, k, v, (key < row - 9) | (key > row + 4))
+    assert np.linalg.norm(autotune.attention(q, k, v, window=(9, 4)) - exact) < 1e-5 * np.linalg.norm(exact)
+
+
+@pytest.mark.filterwarnings("ignore::autotune.client.TuningWarning")
 def test_half_in_half_out() -> None:
     q, k, v = arrays(np.float16)
     o = autotune.attention(q, k, v)

@@ -224,14 +224,6 @@ NOT_DONE: Refusals = (
 )
 """What a problem may ask for that no kernel here computes."""
 
-NOT_ON_CPU: Refusals = (
-    (lambda problem: problem.dropout, "dropout"),
-    (lambda problem: problem.alibi, "alibi"),
-    (lambda problem: problem.window is not None, "windows"),
-    (lambda problem: problem.block_window is not None, "block windows"),
-)
-"""What the kernels for NPUs compute, and the one for CPUs does not."""
-
 
 @dataclass(frozen=True)
 class Scale:

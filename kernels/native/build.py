@@ -13,6 +13,8 @@ from pathlib import Path
 from autotune.errors import CompileFailed, TargetUnavailable
 
 SOURCE = Path(__file__).with_name("forward.c")
+HEADER = "vectors.h"
+"""Lies beside the source that includes it."""
 COMPILERS = ("gcc", "clang", "cc")
 """Tried in this order: on the kernel's register tiles gcc was the better one."""
 FLAGS = ("-std=gnu11", "-O3", "-march=native", "-ffp-contract=fast", "-fPIC", "-shared", "-pthread")
@@ -68,6 +70,8 @@ def build(compiler: Compiler, machine: str, cache: Path, source: Path = SOURCE) 
 def source_hash(compiler: Compiler, machine: str, source: Path = SOURCE) -> str:
     """Changes with the source, the compiler, its flags and the machine."""
     digest = hashlib.sha256(source.read_bytes())
+    header = source.with_name(HEADER)
+    digest.update(header.read_bytes() if header.exists() else b"")
     digest.update("\0".join((compiler.version, *FLAGS, *LIBRARIES, machine)).encode())
     return digest.hexdigest()[:16]
 

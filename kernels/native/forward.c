@@ -2,10 +2,15 @@
  *
  * The algorithm is FlashAttention-2's: a block of Br query rows visits the keys in blocks of Bc, keeps each row's running
  * maximum and sum, and rescales its output when the maximum grows. Br and Bc are arguments, so that one build serves
- * every plan. Vectors are the compiler's generic ones: -march=native makes them AVX-512, AVX2 or what there is.
+ * every plan. Which keys a row sees is an interval, given row by row: causal masks and windows are nothing else, and
+ * what no row of a panel sees is not computed.
  *
- * Both products are made of one register tile, TILE_ROWS x TILE_COLUMNS: a number of the left operand is broadcast, a
- * packed row of the right one is loaded. K is packed (transposed) and V copied once per block.
+ * Everything is transposed: a panel is TILE_COLUMNS query rows side by side in the lanes, S^T = K Q^T, O^T = V^T P^T. So
+ * K and V are read as they lie, number by number, and nothing of them is packed; the softmax never looks across lanes;
+ * and P^T comes out of one product as the other one reads it. Only Q and O are turned over, once a row block. A block's
+ * keys and values stay in the second-level cache for all its panels, the scores of one panel in the first.
+ *
+ * Scores are in units of ln 2, so that the exponential is a power of two.
  */
 #define _GNU_SOURCE
 #include <math.h>
@@ -16,30 +21,19 @@
 #include <string.h>
 #include <time.h>
 
-#if defined(__AVX512F__)
-#define LANES 16
-#define TILE_ROWS 8
-#elif defined(__AVX__)
-#define LANES 8
-#define TILE_ROWS 4
-#else
-#define LANES 4
-#define TILE_ROWS 4
-#endif
-#define TILE_COLUMNS (2 * LANES)
-#define LINE 16 /* floats of a cache line: added to a stride, it keeps rows out of each other's cache sets */
+#include "vectors.h"
+
+#define LINE 16 /* floats of a cache line */
 #define MASK_VALUE (-10000.0f)
-#define LEAST_EXPONENT (-87.0f) /* exp of less is 0 here; the smallest normal fp32 is exp(-87.3) */
 
-typedef float vector __attribute__((vector_size(LANES * sizeof(float)), may_alias));
-typedef int32_t bits __attribute__((vector_size(LANES * sizeof(int32_t)), may_alias));
-
-/* Row-major arrays: q, o (heads, Nq, head_dim), k, v (heads, N, head_dim), mask (heads / heads_per_mask, Nq, N) or NULL,
- * lse (heads, Nq). heads counts the batch too. */
+/* Row-major arrays: q, o (heads, Nq, head_dim), k, v (heads, N, head_dim), lse (heads, Nq); mask (heads / heads_per_mask,
+ * Nq, N), dropout (heads, Nq, N) and alibi (heads, N), each NULL where there is none. heads counts the batch too.
+ * Row i sees the keys from first[i] to end[i]; neither ever falls. */
 struct attention {
-    const float *q, *k, *v, *mask;
+    const float *q, *k, *v, *mask, *dropout, *alibi;
+    const int64_t *first, *end;
     float *o, *lse;
-    int64_t heads, heads_per_mask, Nq, N, head_dim, Br, Bc, causal;
+    int64_t heads, heads_per_mask, Nq, N, head_dim, Br, Bc;
     double scale;
 };
 
@@ -48,9 +42,10 @@ struct run {
     int64_t first, end;
 };
 
+/* What a thread works in. scores: (Bc, TILE_COLUMNS). For every panel of a row block q and o (head_dim, TILE_COLUMNS),
+ * and peak and sum (TILE_COLUMNS): the largest score and the sum of the probabilities so far. */
 struct scratch {
-    float *q, *k, *v, *scores, *o, *peak, *sum, *decay;
-    ptrdiff_t q_stride, scores_stride, o_stride;
+    float *scores, *q, *o, *peak, *sum;
 };
 
 struct worker {
@@ -61,200 +56,209 @@ struct worker {
     double cpu_us;
 };
 
+/* TILE_COLUMNS query rows of a head from `query`, fewer where the row block ends, and their part of the scratch. */
+struct panel {
+    int64_t head;
+    ptrdiff_t query, rows;
+    float *q, *o;
+    vector *peak, *sum;
+};
+
+/* The keys of a block that some row of a panel sees, and those of them that all its rows see. */
+struct span {
+    ptrdiff_t from, to, inner_from, inner_to;
+};
+
 static ptrdiff_t round_up(ptrdiff_t count, ptrdiff_t unit) { return (count + unit - 1) / unit * unit; }
 static ptrdiff_t least(ptrdiff_t one, ptrdiff_t other) { return one < other ? one : other; }
-static vector choose(bits where, vector one, vector other) {
-    return (vector)(((bits)one & where) | ((bits)other & ~where));
-}
-static vector splat(float value) { return value - (vector){0}; }
+static ptrdiff_t most(ptrdiff_t one, ptrdiff_t other) { return one > other ? one : other; }
 
 /* The parts of one thread's scratch; returns the floats that it takes. */
 static int64_t lay_out(const struct attention *problem, float *memory, struct scratch *parts) {
-    ptrdiff_t rows = round_up(problem->Br, TILE_ROWS);
-    ptrdiff_t keys = round_up(problem->Bc, TILE_COLUMNS), columns = round_up(problem->head_dim, TILE_COLUMNS);
-    parts->q_stride = round_up(problem->head_dim, LINE) + LINE;
-    parts->scores_stride = keys + LINE;
-    parts->o_stride = columns + LINE;
+    ptrdiff_t rows = round_up(problem->Br, TILE_COLUMNS);
     struct {
         float **part;
         ptrdiff_t floats;
     } sizes[] = {
-        {&parts->q, rows * parts->q_stride},     {&parts->k, keys * problem->head_dim},
-        {&parts->v, columns * problem->Bc},      {&parts->scores, rows * parts->scores_stride},
-        {&parts->o, rows * parts->o_stride},     {&parts->peak, rows},
-        {&parts->sum, rows},                     {&parts->decay, rows},
+        {&parts->scores, problem->Bc * TILE_COLUMNS}, {&parts->q, rows * problem->head_dim},
+        {&parts->o, rows * problem->head_dim},        {&parts->peak, rows},
+        {&parts->sum, rows},
     };
     ptrdiff_t used = 0;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         *sizes[i].part = memory ? memory + used : NULL;
-        used += round_up(sizes[i].floats, LINE) + LINE;
+        used += round_up(sizes[i].floats, LINE);
     }
-    return used;
+    return used + LINE; /* no two threads share a line */
 }
 
-/* exp(x) for x <= 0 within 2 units in the last place: 2^n times a polynomial on [-ln2/2, ln2/2]. NaN stays NaN. */
-static vector exponential(vector x) {
-    const float rounder = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer, kept in the low bits */
-    bits vanishes = x < splat(LEAST_EXPONENT);
-    x = choose(vanishes, splat(LEAST_EXPONENT), x);
-    vector shifted = x * 1.44269504f + rounder;
-    vector n = shifted - rounder;
-    vector r = x - n * 0.693359375f;
-    r = r + n * 2.12194440e-4f;
-    vector p = r * 1.9875691500e-4f + 1.3981999507e-3f;
-    p = p * r + 8.3334519073e-3f;
-    p = p * r + 4.1665795894e-2f;
-    p = p * r + 1.6666665459e-1f;
-    p = p * r + 5.0000001201e-1f;
-    p = p * (r * r) + r + 1.0f;
-    return choose(vanishes, splat(0.0f), (vector)((bits)p + ((bits)shifted << 23)));
+static struct panel panel_at(const struct attention *problem, const struct scratch *at, int64_t head, ptrdiff_t query,
+                             ptrdiff_t row, ptrdiff_t rows) {
+    return (struct panel){
+        .head = head,
+        .query = query + row,
+        .rows = least(TILE_COLUMNS, rows - row),
+        .q = at->q + row * problem->head_dim,
+        .o = at->o + row * problem->head_dim,
+        .peak = (vector *)(at->peak + row),
+        .sum = (vector *)(at->sum + row),
+    };
 }
 
-/* One register tile: c = c * decay + a b, or a b where decay is NULL. b: depth rows of TILE_COLUMNS. */
-static void multiply_tile(ptrdiff_t depth, const float *a, ptrdiff_t a_stride, const float *b, float *c,
-                          ptrdiff_t c_stride, const float *decay) {
-    vector sum[TILE_ROWS][2];
-#pragma GCC unroll 8
-    for (int row = 0; row < TILE_ROWS; row++) {
-        sum[row][0] = sum[row][1] = splat(0.0f);
-        if (decay) {
-            const vector *old = (const vector *)(c + row * c_stride);
-            sum[row][0] = old[0] * decay[row];
-            sum[row][1] = old[1] * decay[row];
+/* Q^T in units of ln 2, times scale; lanes beyond the last row are zeros. Nothing is summed yet. */
+static void begin(const struct attention *problem, const struct panel *panel) {
+    ptrdiff_t head_dim = problem->head_dim, from = (panel->head * problem->Nq + panel->query) * head_dim;
+    const float *q = problem->q + from;
+    vector block[LANES], factor = splat((float)(problem->scale * M_LOG2E));
+    for (ptrdiff_t row = 0; row < TILE_COLUMNS; row += LANES)
+        for (ptrdiff_t i = 0; i < head_dim; i += LANES) {
+            load_turned(q + row * head_dim + i, head_dim, panel->rows - row, head_dim - i, block);
+            for (ptrdiff_t j = 0; j < least(LANES, head_dim - i); j++)
+                *(vector *)(panel->q + (i + j) * TILE_COLUMNS + row) = block[j] * factor;
         }
+    for (ptrdiff_t i = 0; i < panel->rows * head_dim; i += LINE)
+        __builtin_prefetch(problem->o + from + i, 1); /* the lines are there when the rows are finished */
+    memset(panel->o, 0, head_dim * TILE_COLUMNS * sizeof(float));
+    for (int i = 0; i < TILE_VECTORS; i++) {
+        panel->peak[i] = splat(-INFINITY);
+        panel->sum[i] = splat(0.0f);
     }
-    for (ptrdiff_t i = 0; i < depth; i++) {
-        const vector *right = (const vector *)(b + i * TILE_COLUMNS);
-        vector first = right[0], second = right[1];
-#pragma GCC unroll 8
-        for (int row = 0; row < TILE_ROWS; row++) {
-            vector left = splat(a[row * a_stride + i]);
-            sum[row][0] += left * first;
-            sum[row][1] += left * second;
+}
+
+static struct span seen(const struct attention *problem, const struct panel *panel, ptrdiff_t key, ptrdiff_t keys) {
+    ptrdiff_t top = panel->query, last = top + panel->rows - 1;
+    return (struct span){
+        .from = most(problem->first[top] - key, 0),
+        .to = least(problem->end[last] - key, keys),
+        .inner_from = problem->first[last] - key,
+        .inner_to = problem->end[top] - key,
+    };
+}
+
+enum change { ADD, MULTIPLY };
+
+/* Changes the panel's scores by its part of an array whose rows are those of the queries; `from` is where the span is. */
+static inline void change(enum change how, const struct attention *problem, const struct panel *panel,
+                          const float *from, float factor, ptrdiff_t keys, float *scores) {
+    vector block[LANES];
+    for (ptrdiff_t row = 0; row < panel->rows; row += LANES)
+        for (ptrdiff_t i = 0; i < keys; i += LANES) {
+            load_turned(from + row * problem->N + i, problem->N, panel->rows - row, keys - i, block);
+            for (ptrdiff_t j = 0; j < least(LANES, keys - i); j++) {
+                vector *score = (vector *)(scores + (i + j) * TILE_COLUMNS + row);
+                *score = how == ADD ? *score + block[j] * factor : *score * (block[j] * factor);
+            }
         }
-    }
-#pragma GCC unroll 8
-    for (int row = 0; row < TILE_ROWS; row++) {
-        vector *to = (vector *)(c + row * c_stride);
-        to[0] = sum[row][0];
-        to[1] = sum[row][1];
-    }
 }
 
-/* Panels of the right operand are visited in the outer loop: one stays in L1 for all rows. */
-static void multiply(ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t depth, const float *a, ptrdiff_t a_stride,
-                     const float *b, float *c, ptrdiff_t c_stride, const float *decay) {
-    for (ptrdiff_t column = 0; column < columns; column += TILE_COLUMNS)
-        for (ptrdiff_t row = 0; row < rows; row += TILE_ROWS)
-            multiply_tile(depth, a + row * a_stride, a_stride, b + column * depth, c + row * c_stride + column,
-                          c_stride, decay ? decay + row : NULL);
+/* Adds ALiBi's biases, one for each key of a head. */
+static void add_biases(const float *biases, ptrdiff_t keys, float *scores) {
+    for (ptrdiff_t i = 0; i < keys; i++)
+        for (int j = 0; j < TILE_VECTORS; j++)
+            ((vector *)scores)[i * TILE_VECTORS + j] += biases[i] * (float)M_LOG2E;
 }
 
-/* Query rows times scale; rows up to a whole register tile are zeros. */
-static void load_queries(const float *q, ptrdiff_t rows, ptrdiff_t head_dim, double scale, const struct scratch *at) {
-    for (ptrdiff_t row = 0; row < round_up(rows, TILE_ROWS); row++)
-        for (ptrdiff_t i = 0; i < head_dim; i++)
-            at->q[row * at->q_stride + i] = row < rows ? (float)(q[row * head_dim + i] * scale) : 0.0f;
-}
-
-/* K^T in panels of TILE_COLUMNS keys: [panel][head_dim][key]; keys beyond the last are zeros. */
-static void pack_keys(const float *k, ptrdiff_t keys, ptrdiff_t head_dim, float *packed) {
-    for (ptrdiff_t first = 0; first < keys; first += TILE_COLUMNS, packed += head_dim * TILE_COLUMNS) {
-        ptrdiff_t count = least(keys - first, TILE_COLUMNS);
-        if (count < TILE_COLUMNS)
-            memset(packed, 0, head_dim * TILE_COLUMNS * sizeof(float));
-        for (ptrdiff_t key = 0; key < count; key++)
-            for (ptrdiff_t i = 0; i < head_dim; i++)
-                packed[i * TILE_COLUMNS + key] = k[(first + key) * head_dim + i];
+/* Hides the keys of a span from those rows of a panel that do not see them. */
+static void hide(const struct attention *problem, const struct panel *panel, ptrdiff_t key, struct span span,
+                 float *scores) {
+    if (span.inner_from <= span.from && span.to <= span.inner_to)
+        return;
+    for (ptrdiff_t row = 0; row < panel->rows; row++) {
+        ptrdiff_t first = least(problem->first[panel->query + row] - key, span.to);
+        for (ptrdiff_t i = span.from; i < first; i++)
+            scores[i * TILE_COLUMNS + row] = -INFINITY;
+        for (ptrdiff_t i = most(problem->end[panel->query + row] - key, span.from); i < span.to; i++)
+            scores[i * TILE_COLUMNS + row] = -INFINITY;
     }
 }
 
-/* V in panels of TILE_COLUMNS columns: [panel][key][column]; columns beyond the last are zeros. */
-static void pack_values(const float *v, ptrdiff_t keys, ptrdiff_t head_dim, float *packed) {
-    for (ptrdiff_t first = 0; first < head_dim; first += TILE_COLUMNS) {
-        ptrdiff_t count = least(head_dim - first, TILE_COLUMNS);
-        for (ptrdiff_t key = 0; key < keys; key++, packed += TILE_COLUMNS) {
-            memcpy(packed, v + key * head_dim + first, count * sizeof(float));
-            memset(packed + count, 0, (TILE_COLUMNS - count) * sizeof(float));
+/* Scores become 2^(score - the row's maximum so far); `decay` is what shrinks everything summed before. */
+static void soften(const struct panel *panel, struct span span, float *scores, vector *decay) {
+    for (int i = 0; i < TILE_VECTORS; i++) {
+        vector *column = (vector *)scores + i, highest = panel->peak[i];
+        vector apart[4] = {highest, highest, highest, highest}; /* four chains, since each step waits for the last */
+        ptrdiff_t key = span.from;
+        for (; key + 4 <= span.to; key += 4)
+            for (int j = 0; j < 4; j++)
+                apart[j] = larger(column[(key + j) * TILE_VECTORS], apart[j]);
+        for (; key < span.to; key++)
+            apart[0] = larger(column[key * TILE_VECTORS], apart[0]);
+        highest = larger(larger(apart[0], apart[1]), larger(apart[2], apart[3]));
+        /* Of a row that has seen no key yet it is -inf, and -inf minus -inf is no number: any base will do. */
+        vector base = larger(highest, splat(-FLT_MAX)), total = splat(0.0f);
+        for (key = span.from; key < span.to; key++) {
+            vector probability = power_of_two(column[key * TILE_VECTORS] - base);
+            column[key * TILE_VECTORS] = probability;
+            total += probability;
         }
+        decay[i] = power_of_two(panel->peak[i] - base);
+        panel->sum[i] = panel->sum[i] * decay[i] + total;
+        panel->peak[i] = highest;
     }
 }
 
-/* Adds what masks the scores of query rows from `query` and keys from `key`. Padding counts as minus infinity. */
-static void apply_masks(const struct attention *problem, int64_t head, ptrdiff_t query, ptrdiff_t rows, ptrdiff_t key,
-                        ptrdiff_t keys, const struct scratch *at) {
-    for (ptrdiff_t row = 0; row < round_up(rows, TILE_ROWS); row++) {
-        float *scores = at->scores + row * at->scores_stride;
-        for (ptrdiff_t i = keys; i < round_up(keys, TILE_COLUMNS); i++)
-            scores[i] = -INFINITY;
-        if (problem->mask && row < rows) {
-            ptrdiff_t mask_row = (head / problem->heads_per_mask) * problem->Nq + query + row;
-            const float *mask = problem->mask + mask_row * problem->N + key;
-            for (ptrdiff_t i = 0; i < keys; i++)
-                scores[i] += MASK_VALUE * mask[i];
+/* One panel meets one block of keys. */
+static void visit(const struct attention *problem, const struct panel *panel, ptrdiff_t key, float *scores) {
+    ptrdiff_t head_dim = problem->head_dim, from = (panel->head * problem->N + key) * head_dim;
+    struct span span = seen(problem, panel, key, least(problem->Bc, problem->N - key));
+    ptrdiff_t keys = span.to - span.from, row_of_scores = panel->query * problem->N + key + span.from;
+    ptrdiff_t scores_of_head = problem->Nq * problem->N;
+    float *first = scores + span.from * TILE_COLUMNS;
+    vector decay[TILE_VECTORS];
+    if (keys <= 0)
+        return;
+    const float *k = problem->k + from, *v = problem->v + from + span.from * head_dim;
+    for (ptrdiff_t i = span.from; i < span.to; i += TILE_ROWS)
+        multiply(least(TILE_ROWS, span.to - i), head_dim, k + i * head_dim, head_dim, 1, panel->q,
+                 scores + i * TILE_COLUMNS, NULL);
+    if (problem->alibi)
+        add_biases(problem->alibi + panel->head * problem->N + key + span.from, keys, first);
+    if (problem->mask)
+        change(ADD, problem, panel, problem->mask + panel->head / problem->heads_per_mask * scores_of_head + row_of_scores,
+               (float)(MASK_VALUE * M_LOG2E), keys, first);
+    hide(problem, panel, key, span, scores);
+    soften(panel, span, scores, decay);
+    if (problem->dropout)
+        change(MULTIPLY, problem, panel, problem->dropout + panel->head * scores_of_head + row_of_scores, 1.0f, keys,
+               first);
+    for (ptrdiff_t i = 0; i < head_dim; i += TILE_ROWS)
+        multiply(least(TILE_ROWS, head_dim - i), keys, v + i, 1, head_dim, first, panel->o + i * TILE_COLUMNS, decay);
+}
+
+/* A row without keys gets zeros and -inf: nothing was summed, where others have summed 2^0 at least. */
+static void finish(const struct attention *problem, const struct panel *panel) {
+    ptrdiff_t head_dim = problem->head_dim, to = panel->head * problem->Nq + panel->query;
+    for (ptrdiff_t row = 0; row < panel->rows; row++)
+        problem->lse[to + row] = (((float *)panel->peak)[row] + log2f(((float *)panel->sum)[row])) * (float)M_LN2;
+    for (ptrdiff_t row = 0; row < panel->rows; row += LANES) {
+        vector factor = 1.0f / larger(splat(FLT_MIN), panel->sum[row / LANES]);
+        for (ptrdiff_t i = 0; i < head_dim; i += LANES) {
+            vector block[LANES];
+            for (ptrdiff_t j = 0; j < LANES; j++)
+                block[j] = *(vector *)(panel->o + least(i + j, head_dim - 1) * TILE_COLUMNS + row) * factor;
+            turn_over(block);
+            for (ptrdiff_t j = 0; j < least(LANES, panel->rows - row); j++)
+                copy(problem->o + (to + row + j) * head_dim + i, block + j, head_dim - i);
         }
-        if (problem->causal)
-            for (ptrdiff_t i = query + row + 1 > key ? query + row + 1 - key : 0; i < keys; i++)
-                scores[i] += MASK_VALUE;
-    }
-}
-
-/* Scores become exp(score - the row's maximum so far); `decay` is what shrinks everything summed before. */
-static void soften(ptrdiff_t rows, ptrdiff_t keys, const struct scratch *at) {
-    ptrdiff_t vectors = round_up(keys, TILE_COLUMNS) / LANES;
-    for (ptrdiff_t row = 0; row < round_up(rows, TILE_ROWS); row++) {
-        vector *scores = (vector *)(at->scores + row * at->scores_stride);
-        vector highest = scores[0], total = splat(0.0f);
-        for (ptrdiff_t i = 1; i < vectors; i++)
-            highest = choose(scores[i] > highest, scores[i], highest);
-        float peak = at->peak[row], sum = 0.0f;
-        for (int lane = 0; lane < LANES; lane++)
-            peak = highest[lane] > peak ? highest[lane] : peak;
-        for (ptrdiff_t i = 0; i < vectors; i++) {
-            scores[i] = exponential(scores[i] - peak);
-            total += scores[i];
-        }
-        for (int lane = 0; lane < LANES; lane++)
-            sum += total[lane];
-        at->decay[row] = expf(at->peak[row] - peak);
-        at->sum[row] = at->sum[row] * at->decay[row] + sum;
-        at->peak[row] = peak;
-    }
-}
-
-static void store(const struct attention *problem, int64_t head, ptrdiff_t query, ptrdiff_t rows,
-                  const struct scratch *at) {
-    for (ptrdiff_t row = 0; row < rows; row++) {
-        ptrdiff_t to = head * problem->Nq + query + row;
-        float factor = 1.0f / at->sum[row];
-        for (ptrdiff_t i = 0; i < problem->head_dim; i++)
-            problem->o[to * problem->head_dim + i] = at->o[row * at->o_stride + i] * factor;
-        problem->lse[to] = at->peak[row] + logf(at->sum[row]);
     }
 }
 
 static void attend(const struct attention *problem, int64_t head, int64_t row_block, const struct scratch *at) {
-    ptrdiff_t head_dim = problem->head_dim, query = row_block * problem->Br;
-    ptrdiff_t rows = least(problem->Br, problem->Nq - query), tile_rows = round_up(rows, TILE_ROWS);
-    ptrdiff_t seen = problem->causal ? least(problem->N, query + rows) : problem->N;
-    load_queries(problem->q + (head * problem->Nq + query) * head_dim, rows, head_dim, problem->scale, at);
-    for (ptrdiff_t row = 0; row < tile_rows; row++) {
-        at->peak[row] = -INFINITY;
-        at->sum[row] = 0.0f;
+    ptrdiff_t query = row_block * problem->Br, rows = least(problem->Br, problem->Nq - query);
+    ptrdiff_t end = problem->end[query + rows - 1];
+    for (ptrdiff_t row = 0; row < rows; row += TILE_COLUMNS) {
+        struct panel panel = panel_at(problem, at, head, query, row, rows);
+        begin(problem, &panel);
     }
-    for (ptrdiff_t key = 0; key < seen; key += problem->Bc) {
-        ptrdiff_t keys = least(problem->Bc, problem->N - key), from = (head * problem->N + key) * head_dim;
-        pack_keys(problem->k + from, keys, head_dim, at->k);
-        multiply(tile_rows, round_up(keys, TILE_COLUMNS), head_dim, at->q, at->q_stride, at->k, at->scores,
-                 at->scores_stride, NULL);
-        if (problem->mask || keys % TILE_COLUMNS || (problem->causal && key + keys > query + 1))
-            apply_masks(problem, head, query, rows, key, keys, at);
-        soften(rows, keys, at);
-        pack_values(problem->v + from, keys, head_dim, at->v);
-        multiply(tile_rows, round_up(head_dim, TILE_COLUMNS), keys, at->scores, at->scores_stride, at->v, at->o,
-                 at->o_stride, key ? at->decay : NULL);
+    for (ptrdiff_t key = problem->first[query] / problem->Bc * problem->Bc; key < end; key += problem->Bc)
+        for (ptrdiff_t row = 0; row < rows; row += TILE_COLUMNS) {
+            struct panel panel = panel_at(problem, at, head, query, row, rows);
+            visit(problem, &panel, key, at->scores);
+        }
+    for (ptrdiff_t row = 0; row < rows; row += TILE_COLUMNS) {
+        struct panel panel = panel_at(problem, at, head, query, row, rows);
+        finish(problem, &panel);
     }
-    store(problem, head, query, rows, at);
 }
 
 static double now_us(clockid_t clock) {

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from autotune.errors import CompileFailed, RunFailed
 from autotune.kernels.flash_attention.plans import work_runs
+from autotune.kernels.native.seen import seen
 from autotune.plan import TilingPlan
 from autotune.problem import AttentionProblem
 
@@ -19,8 +20,9 @@ Singles = NDArray[np.float32]
 
 ALIGNMENT = 64
 """Bytes: a whole vector of the widest kind."""
-POINTERS = ("q", "k", "v", "mask", "o", "lse")
-NUMBERS = ("heads", "heads_per_mask", "Nq", "N", "head_dim", "Br", "Bc", "causal")
+POINTERS = ("q", "k", "v", "attn_mask", "dropout_mask", "alibi", "first", "end", "o", "lse")
+"""Inputs by the names that ``Compiled.run`` has for them; those that a problem lacks stay NULL."""
+NUMBERS = ("heads", "heads_per_mask", "Nq", "N", "head_dim", "Br", "Bc")
 
 
 class _Attention(ctypes.Structure):
@@ -57,9 +59,8 @@ class Library:
 class Launch:
     """One problem with its inputs, plan and room for its results: runs as often as is asked, one at a time.
 
-    inputs: ``q`` (B, H, Nq, D), ``k``, ``v`` (B, H, N, D), and ``attn_mask`` where the problem has one, of any float
-    type; they are widened to fp32 once, here. o (B, H, Nq, D) and lse (B, H, Nq) are fp32. The plan's core split has
-    its work, which ``check_work`` found right.
+    inputs: those of ``Compiled.run``, of any float type; they are widened to fp32 once, here. o (B, H, Nq, D) and lse
+    (B, H, Nq) are fp32. The plan's core split has its work, which ``check_work`` found right.
     """
 
     def __init__(
@@ -68,9 +69,10 @@ class Launch:
         self._library = library
         self.o: Singles = np.empty((problem.batch, problem.heads, problem.Nq, problem.head_dim), np.float32)
         self.lse: Singles = np.empty(self.o.shape[:3], np.float32)
-        self._arrays = {name: np.ascontiguousarray(inputs[name], np.float32) for name in ("q", "k", "v")}
-        if "attn_mask" in inputs:
-            self._arrays["mask"] = np.ascontiguousarray(inputs["attn_mask"], np.float32)
+        self._arrays: dict[str, NDArray[Any]] = {
+            name: np.ascontiguousarray(array, np.float32) for name, array in inputs.items() if name in POINTERS
+        }
+        self._arrays["first"], self._arrays["end"] = seen(problem)
         self._problem = _description(problem, plan, {**self._arrays, "o": self.o, "lse": self.lse})
         work = work_runs(plan, plan.tiling(problem).Tr)
         self._runs = np.array([run for runs in work for run in runs], np.int64)
@@ -93,7 +95,7 @@ class Launch:
         return Duration(float(self._cpu_us.max()), float(self._wall_us[0]))
 
 
-def _description(problem: AttentionProblem, plan: TilingPlan, arrays: Mapping[str, Singles]) -> _Attention:
+def _description(problem: AttentionProblem, plan: TilingPlan, arrays: Mapping[str, NDArray[Any]]) -> _Attention:
     numbers = {
         "heads": problem.heads_total,
         "heads_per_mask": problem.heads if problem.attn_mask == "full" else problem.heads_total,
@@ -102,7 +104,6 @@ def _description(problem: AttentionProblem, plan: TilingPlan, arrays: Mapping[st
         "head_dim": problem.head_dim,
         "Br": plan.Br,
         "Bc": plan.Bc,
-        "causal": problem.attn_mask == "causal",
     }
     pointers = {name: array.ctypes.data for name, array in arrays.items()}
     return _Attention(**pointers, **numbers, scale=problem.head_dim**-0.5)

@@ -17,6 +17,7 @@ from autotune.kernels.native import machine
 from autotune.kernels.native.build import Compiler, build, find_compiler, source_hash
 from autotune.kernels.native.library import Duration, Launch, Library
 from autotune.kernels.native.plans import check
+from autotune.kernels.native.seen import seen
 from autotune.kernels.targets.base import Arrays, TimingBudget, check_inputs, input_shapes
 from autotune.outcome import MEASURED, Timing
 from autotune.plan import TilingPlan
@@ -29,6 +30,8 @@ MOST_FLOPS_PER_CYCLE = 128
 WARM_UP_RUNS = 30
 FINAL = measure.Rules(runs_each=12.0)
 """Of the few plans that a sweep found fastest: they are close to each other, and worth more runs."""
+CONSTANT = {"attn_mask": 0.0, "dropout_mask": 1.0}
+"""Inputs that are one number when a plan is timed; they are read and applied all the same."""
 FLOPS_PER_SCORE = 4
 """Times head_dim: a multiplication and an addition in each of the two products."""
 
@@ -67,10 +70,9 @@ class CpuTarget:
         return Library(build(self.compiler, self._identity, self._cache))
 
     def _least_us(self, problem: AttentionProblem) -> float:
-        """What no launch can be faster than: the products at the peak rate; of a causal mask half of them."""
-        flops = FLOPS_PER_SCORE * problem.scores * problem.head_dim
-        if problem.attn_mask == "causal":
-            flops = FLOPS_PER_SCORE * problem.heads_total * problem.head_dim * _causal_scores(problem)
+        """What no launch can be faster than: the products at the peak rate, of the keys that are seen."""
+        first, end = seen(problem)
+        flops = FLOPS_PER_SCORE * problem.heads_total * problem.head_dim * int((end - first).sum())
         peak = self.hardware.cores * self.hardware.clock_mhz * MOST_FLOPS_PER_CYCLE
         return flops / peak if peak else 0.0
 
@@ -97,10 +99,12 @@ class CpuKernel:
         return {"o": launch.o, "lse": launch.lse}
 
     def launch(self) -> Launch:
-        """A launch on normal numbers, always the same, and an empty mask."""
+        """A launch on normal numbers, always the same, an empty mask, and dropout that keeps all."""
         random = np.random.default_rng(0)
         inputs = {
-            name: np.zeros(shape, np.float32) if name == "attn_mask" else random.standard_normal(shape, np.float32)
+            name: np.full(shape, CONSTANT[name], np.float32)
+            if name in CONSTANT
+            else random.standard_normal(shape, np.float32)
             for name, shape in input_shapes(self.problem).items()
         }
         return Launch(self.library, self.problem, self.plan, inputs)
@@ -140,9 +144,3 @@ class Stopwatch:
         measure.check_plausible(cpu_us, least_us)
         middle, quartiles = statistics.median(cpu_us), measure.spread(cpu_us)
         return Timing(middle, MEASURED, CLOCK, samples=cpu_us, spread_us=quartiles, wall_us=wall_us)
-
-
-def _causal_scores(problem: AttentionProblem) -> int:
-    """Scores of one head that a causal mask leaves: min(row + 1, N) of each row."""
-    below = min(problem.Nq, problem.N)
-    return below * (below + 1) // 2 + (problem.Nq - below) * problem.N

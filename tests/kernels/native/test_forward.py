@@ -37,11 +37,22 @@ def library(request: pytest.FixtureRequest, compiler: Compiler, tmp_path_factory
         return Library(build(compiler, "", tmp_path_factory.mktemp("cache")))
 
 
+WINDOWS = st.none() | st.tuples(st.integers(0, 160), st.integers(0, 160))
+BLOCK_WINDOWS = st.none() | st.tuples(st.integers(0, 1), st.integers(0, 1))
+
+
 @st.composite
 def cases(draw: st.DrawFn) -> tuple[AttentionProblem, TilingPlan, int]:
     """A problem, a plan with its work, and a seed."""
-    shape = [draw(st.integers(1, most)) for most in (2, 3, 150, 150, 256)]
-    problem = AttentionProblem.of(shape, attn_mask=draw(st.sampled_from(ATTN_MASKS)))
+    shape = [draw(st.integers(1, most)) for most in (2, 3, 300, 300, 256)]
+    problem = AttentionProblem.of(
+        shape,
+        attn_mask=draw(st.sampled_from(ATTN_MASKS)),
+        window=draw(WINDOWS),
+        block_window=draw(BLOCK_WINDOWS),
+        dropout=draw(st.booleans()),
+        alibi=draw(st.booleans()),
+    )
     Br, Bc = (16 * draw(st.integers(1, 10)) for _ in "rc")
     plan = TilingPlan(Br, Bc, CoreSplit(draw(st.sampled_from(sorted(RULES)))))
     chip = Hardware("any", draw(st.integers(1, 5)), 1000)
@@ -49,31 +60,42 @@ def cases(draw: st.DrawFn) -> tuple[AttentionProblem, TilingPlan, int]:
 
 
 def inputs(problem: AttentionProblem, seed: int, size: float = 1.0) -> dict[str, Array]:
-    """Normal numbers; a mask that leaves every row its first key."""
+    """Normal numbers; a mask that leaves every row its own key or the last one, which all its windows do too."""
     random = np.random.default_rng(seed)
     batch, heads, nq, n, d = problem.shape
     made: dict[str, Array] = {
         name: (size * random.standard_normal((batch, heads, length, d))).astype(np.float32)
         for name, length in zip("qkv", (nq, n, n))
     }
+    own = np.arange(nq), np.minimum(np.arange(nq), n - 1)
     if problem.attn_mask in ("full", "shared"):
         mask = random.random((batch if problem.attn_mask == "full" else 1, nq, n)) < 0.5
-        mask[..., 0] = False
+        mask[:, *own] = False
         made["attn_mask"] = mask.astype(np.float16)
+    if problem.dropout:
+        kept = random.random((batch, heads, nq, n)) < 0.8
+        kept[:, :, *own] = True
+        made["dropout_mask"] = np.where(kept, 1.25, 0.0)
+    if problem.alibi:
+        made["alibi"] = random.normal(scale=2.0, size=(batch, heads, 1, n))
     return made
 
 
 def errors(
     library: Library, problem: AttentionProblem, plan: TilingPlan, given_: dict[str, Array]
 ) -> tuple[float, float]:
-    """Relative L2 distance of o, largest distance of lse."""
+    """Relative L2 distance of o, largest distance of lse; -inf where the other is, too."""
     launch = Launch(library, problem, plan, given_)
     launch()
-    o, lse = reference.forward(given_["q"], given_["k"], given_["v"], problem, given_.get("attn_mask"))
-    return float(np.linalg.norm(launch.o - o) / np.linalg.norm(o)), float(np.abs(launch.lse - lse).max())
+    extras: dict[str, Any] = {name: array for name, array in given_.items() if name not in ("q", "k", "v")}
+    o, lse = reference.forward(given_["q"], given_["k"], given_["v"], problem, **extras)
+    without_keys = np.isinf(lse)
+    assert (np.isneginf(launch.lse) == without_keys).all() and not launch.o[without_keys].any()
+    lse_error = np.abs(launch.lse[~without_keys] - lse[~without_keys]).max()
+    return float(np.linalg.norm(launch.o - o) / np.linalg.norm(o)), float(lse_error)
 
 
-@settings(max_examples=60)
+@settings(max_examples=100)
 @given(case=cases())
 def test_any_problem_and_plan(library: Library, case: tuple[AttentionProblem, TilingPlan, int]) -> None:
     problem, plan, seed = case
@@ -97,6 +119,30 @@ def test_a_maximum_that_comes_last_rescales_what_was_summed(library: Library) ->
     plan = complete(TilingPlan(16, 16), problem, Hardware("any", 1, 1000))
     o_error, lse_error = errors(library, problem, plan, given_)
     assert o_error < 1e-5 and lse_error < 1e-4
+
+
+def test_a_row_whose_every_key_is_masked_is_the_softmax_of_its_scores(library: Library) -> None:
+    """-10000 takes fp32 scores down to steps of 1e-3."""
+    problem = AttentionProblem.of((1, 2, 40, 60, 32), attn_mask="shared")
+    given_ = inputs(problem, 5)
+    given_["attn_mask"][0, ::3] = 1.0
+    plan = complete(TilingPlan(32, 16), problem, Hardware("any", 1, 1000))
+    o_error, _ = errors(library, problem, plan, given_)
+    assert o_error < 1e-3
+
+
+def test_what_nobody_sees_is_not_read(library: Library) -> None:
+    """A window leaves out the first keys and the last: no number there matters."""
+    problem = AttentionProblem.of((1, 1, 200, 400, 16), window=(20, 30))
+    given_ = inputs(problem, 5)
+    plan = complete(TilingPlan(64, 48), problem, Hardware("any", 2, 1000))
+    launch = Launch(library, problem, plan, given_)
+    launch()
+    before = launch.o.copy()
+    for name in "kv":
+        launch._arrays[name][:, :, 230:] = np.nan
+    launch()
+    assert np.isfinite(launch.o).all() and (launch.o == before).all()
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
