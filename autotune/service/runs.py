@@ -19,7 +19,7 @@ STOP_S = 30.0
 """What a sweep gets to publish what it found when the service stops."""
 
 RUNNING, FAILED = "running", "failed"
-STATES = {0: "done", 3: "nothing found", 130: "stopped", -signal.SIGTERM: "stopped"}
+STATES = {0: "done", 3: "nothing found", 130: "stopped", -signal.SIGINT: "stopped", -signal.SIGTERM: "stopped"}
 """What a process's exit code says; any other is FAILED."""
 
 
