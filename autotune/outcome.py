@@ -122,6 +122,7 @@ class BestPlan:
 
     default_time_us: the ``sparse`` default on the same target, where it could be timed.
     trials: candidates that the sweep had tried for this problem. revision: counts publications in this database.
+    finished: False where the sweep that published it goes on, or was ended before it was through with the problem.
     """
 
     problem: AttentionProblem
@@ -136,6 +137,7 @@ class BestPlan:
     sweep: str
     measured_at: str
     revision: int = 0
+    finished: bool = True
 
     @property
     def speedup_over_default(self) -> float | None:

@@ -16,6 +16,7 @@ from autotune.allocation import Track
 from autotune.outcome import Outcome, Timed
 from autotune.plan import TilingPlan
 from autotune.problem import AttentionProblem
+from autotune.publishing import finish
 from autotune.report import Begun, Notify, Report, Result, Tried, Warned, time_us
 from autotune.tuning import Terms, Tuning
 
@@ -51,6 +52,7 @@ class _Course:
         self._running: dict[Future[Outcome], tuple[Tuning, TilingPlan, float]] = {}
         self._results: dict[AttentionProblem, Result] = {}
         self._untold = set(self._numbers)
+        self._through: set[AttentionProblem] = set()
         self._seen = self._planned = self._to_do = self._tried = 0
 
     def run(self) -> Report:
@@ -61,11 +63,14 @@ class _Course:
                 self._collect()
             for tuning in list(self._open):
                 self._leave(tuning)
+            for problem in self._through & set(self._waiting):
+                if best := self._results[problem].best:
+                    finish(self._sweep.store, best)
         except KeyboardInterrupt:
             interrupted = True
         finally:
             for tuning in self._open:
-                self._conclude(tuning)
+                self._conclude(tuning, finished=False)
         results = [self._results[problem] for problem in self._numbers if problem in self._results]
         for result in results:
             self._tell(result)
@@ -135,16 +140,19 @@ class _Course:
         """Settles a problem; where the time is limited and more of it can be tried, it waits for another turn."""
         if tuning.tried:
             tuning.settle()
-        self._conclude(tuning)
+        waits = self._limited and not tuning.complete
+        self._conclude(tuning, finished=not waits)
         track = self._open.pop(tuning)
-        if self._limited and not tuning.complete:
+        if tuning.over:
+            self._through.add(tuning.problem)
+        if waits:
             self._waiting[tuning.problem] = track
         else:
             self._to_do -= max(0, tuning.planned - tuning.done)
             self._tell(self._results[tuning.problem])
 
-    def _conclude(self, tuning: Tuning) -> None:
-        result, before = tuning.conclude(), self._results.get(tuning.problem)
+    def _conclude(self, tuning: Tuning, finished: bool) -> None:
+        result, before = tuning.conclude(finished), self._results.get(tuning.problem)
         if before:
             tried, published = before.tried + result.tried, before.published or result.published
             result = replace(result, tried=tried, published=published)

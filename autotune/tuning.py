@@ -12,7 +12,6 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from autotune.candidates import Check, candidates, coordinates, takes_more_room
 from autotune.errors import CandidateError
@@ -21,27 +20,9 @@ from autotune.kernels.targets.base import Racing, Target
 from autotune.outcome import BestPlan, Outcome, Rejected, Timed, Timing, Trial, outcome_to_json
 from autotune.plan import TilingPlan
 from autotune.problem import AttentionProblem
+from autotune.publishing import Publisher, Store
 from autotune.report import Result, time_us
 from autotune.search.ask_tell import Search
-
-
-class Store(Protocol):
-    """The part of the database that a sweep uses; ``autotune.db.store.Store`` has it."""
-
-    def record(self, trial: Trial) -> bool:
-        """Keeps a trial; False where this plan has one already."""
-        ...
-
-    def trials(
-        self, problem: AttentionProblem, device: str, target: str, fingerprint: str | None = None
-    ) -> list[Trial]:
-        """Trials in the order they were recorded."""
-        ...
-
-    def publish(self, best: BestPlan) -> bool:
-        """Serves ``best`` from now on, if it is better than what is served."""
-        ...
-
 
 Confidence = Callable[[AttentionProblem, Sequence[TilingPlan]], float | None]
 """How often the first of some plans stays the fastest of them, from 0 to 1; None where nobody can say."""
@@ -98,6 +79,7 @@ class Tuning:
         self._ready: deque[str] = deque()
         self._untold: deque[str] = deque()
         self._raced: dict[str, Timing] = {}
+        self._publisher = Publisher(terms.store, target, problem)
         self.known = self.tried = 0
         for trial in terms.store.trials(problem, target.hardware.name, target.name, target.fingerprint):
             self.trials[trial.plan.key] = trial
@@ -144,25 +126,34 @@ class Tuning:
         while self._untold and self._untold[0] in self.trials:
             self._tell(self._untold.popleft())
             self._ask()
+        if self.best() is trial:
+            self._publisher.so_far(self._best_plan(trial, finished=False))
         return trial
 
     def settle(self) -> None:
-        """Where times are measured, races the fastest plans and the default: the best of many noisy times flatters."""
-        default = self._default_trial()
-        incumbent = [default.plan] if default and isinstance(default.outcome, Timed) else []
-        finalists = {plan.key: plan for plan in (*incumbent, *self._fastest())}
+        """Where times are measured, races the fastest plans and the default: the best of many noisy times flatters.
+
+        What is served keeps its place in a tie, the default where nothing is.
+        """
+        served = self._publisher.served()
+        keys = [served.plan.key, self._default] if served and served.finished else [self._default]
+        standing = [self.trials[key] for key in keys if key in self.trials]
+        incumbents = [trial.plan for trial in standing if isinstance(trial.outcome, Timed)]
+        finalists = {plan.key: plan for plan in (*incumbents, *self._fastest())}
         if not isinstance(self._terms.target, Racing) or len(finalists) < 2:
             return
         # A finalist that fails now was right and fast before: what its trial said still stands.
         with suppress(CandidateError):
             self._raced = dict(self._terms.executor.race(self.problem, list(finalists.values())))
 
-    def conclude(self) -> Result:
-        """Publishes the best plan and sums the problem up."""
-        best = self._best_plan()
-        published = best is not None and self._terms.store.publish(best)
+    def conclude(self, finished: bool) -> Result:
+        """Publishes the best plan and sums the problem up; finished: whether the sweep is through with it."""
+        trial, best = self.best(), None
+        if trial:
+            best = self._best_plan(trial, finished, self._stays_best(trial, finished))
+            self._publisher.last_word(best, self._raced)
         statuses = Counter(outcome_to_json(trial.outcome)["status"] for trial in self.trials.values())
-        return Result(self.problem, best, self.default(), dict(statuses), self.tried, published)
+        return Result(self.problem, best, self.default(), dict(statuses), self.tried, self._publisher.published)
 
     def best(self) -> Trial | None:
         """The winner of the race where there was one, else the fastest trial; with the time that it had there."""
@@ -198,29 +189,33 @@ class Tuning:
     def _fastest(self) -> list[TilingPlan]:
         return [trial.plan for trial in sorted(self._timed(), key=self._rank)[:FINALISTS]]
 
-    def _stays_best(self) -> float | None:
-        """The target's confidence in the best plan; not asked again where this sweep tried nothing."""
-        return self._terms.confidence(self.problem, self._fastest()) if self.tried else None
+    def _stays_best(self, best: Trial, finished: bool) -> float | None:
+        """The target's confidence in the best plan; that which is served, where nothing new is known of the plan."""
+        served = self._publisher.served()
+        known = served.timing.stays_best if served and served.plan.key == best.plan.key else None
+        if not self.tried or (known is not None and not finished):
+            return known
+        return self._terms.confidence(self.problem, self._fastest())
 
     def _default_trial(self) -> Trial | None:
         return self.trials.get(self._default)
 
-    def _best_plan(self) -> BestPlan | None:
-        best = self.best()
-        if best is None or not isinstance(best.outcome, Timed):
-            return None
+    def _best_plan(self, best: Trial, finished: bool, stays_best: float | None = None) -> BestPlan:
+        if not isinstance(best.outcome, Timed):
+            raise TypeError(f"the best trial has no time: {best}")
         return BestPlan(
             problem=best.problem,
             device=best.device,
             target=best.target,
             fingerprint=best.fingerprint,
             plan=best.plan,
-            timing=replace(best.outcome.timing, stays_best=self._stays_best()),
+            timing=replace(best.outcome.timing, stays_best=stays_best),
             error=best.outcome.error,
             default_time_us=time_us(self.default()),
             trials=len(self.trials),
             sweep=best.sweep,
             measured_at=best.at,
+            finished=finished,
         )
 
 

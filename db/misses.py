@@ -9,13 +9,15 @@ from sqlalchemy import Connection, RowMapping, exists, func, select
 from autotune.db.publishing import problem_id
 from autotune.db.queries import of_problem
 from autotune.db.rows import Wanted, to_problem
-from autotune.db.schema import best_plans, devices, problems, wanted
+from autotune.db.schema import best_plans, devices, history, problems, wanted
 from autotune.db.upsert import insert
 
 LIMIT = 10_000
 """Most problems that misses may add: anybody who can ask can miss, and the file must not grow without bound."""
 
 _ANSWERED = exists().where(
+    history.c.revision == best_plans.c.revision,
+    history.c.finished,
     best_plans.c.problem_id == wanted.c.problem_id,
     best_plans.c.device_id == devices.c.id,
     devices.c.name == wanted.c.device,

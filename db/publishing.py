@@ -19,11 +19,14 @@ from autotune.problem import AttentionProblem
 log = logging.getLogger(__name__)
 
 
-def publish(connection: Connection, best: BestPlan) -> bool:
-    """Whether the plan won; then it is in the history too, under a new revision."""
+def publish(connection: Connection, best: BestPlan, over: int | None = None) -> bool:
+    """Whether the plan won; then it is in the history too, under a new revision.
+
+    over: a revision that loses to it whatever its time.
+    """
     row = history_row(best) | place(connection, best.problem, best.device, best.target)
     _give_up_unreadable(connection, row, best)
-    winner = connection.scalar(_challenge(connection, row))
+    winner = connection.scalar(_challenge(connection, row, over))
     if winner is None:
         return False
     number = connection.scalar(insert(connection, history).values(row).returning(history.c.revision))
@@ -63,13 +66,15 @@ def _give_up_unreadable(connection: Connection, row: Row, best: BestPlan) -> Non
             connection.execute(update(best_plans).where(*place).values(time_us=inf, measured_at=""))
 
 
-def _challenge(connection: Connection, row: Row) -> Any:
+def _challenge(connection: Connection, row: Row, over: int | None) -> Any:
     """The one statement that decides a publication: returns the row's id when ``row`` won, nothing when it lost."""
     columns = ("problem_id", "device_id", "fingerprint", "time_us", "measured_at")
     statement = insert(connection, best_plans).values({name: row[name] for name in columns})
     new, old = statement.excluded, best_plans.c
     same = new.fingerprint == old.fingerprint
     wins = or_(and_(same, new.time_us < old.time_us), and_(~same, new.measured_at >= old.measured_at))
+    if over is not None:
+        wins = or_(wins, old.revision == over)
     return statement.on_conflict_do_update(
         index_elements=[old.problem_id, old.device_id],
         set_={name: new[name] for name in ("fingerprint", "time_us", "measured_at")},

@@ -89,6 +89,7 @@ def history_row(best: BestPlan) -> Row:
         "trials": best.trials,
         "sweep": best.sweep,
         "measured_at": best.measured_at,
+        "finished": best.finished,
     }
 
 
@@ -127,7 +128,8 @@ def to_best(row: RowMapping | Row, problem: AttentionProblem, device: str) -> Be
         raise _unreadable(what, f"{wrong[0]} is {row[wrong[0]]!r}")
     if timing.time_us != row["time_us"] or timing.kind not in (EMULATED, MEASURED) or not isinstance(timing.clock, str):
         raise _unreadable(what, f"its timing does not belong to {row['time_us']!r} us")
-    return BestPlan(problem, device, plan=plan, timing=timing, **{name: row[name] for name in _COPIED})
+    copied = {name: row[name] for name in _COPIED}
+    return BestPlan(problem, device, plan=plan, timing=timing, finished=bool(row["finished"]), **copied)
 
 
 _KINDS: dict[str, type | tuple[type, ...]] = {
@@ -138,6 +140,7 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
     "trials": int,
     "sweep": str,
     "measured_at": str,
+    "finished": int,
 }
 """What SQLite, which keeps any value in any column, has to have kept."""
 

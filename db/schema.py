@@ -8,6 +8,7 @@ from __future__ import annotations
 from sqlalchemy import (
     JSON,
     BigInteger,
+    Boolean,
     CheckConstraint,
     Column,
     Float,
@@ -18,9 +19,10 @@ from sqlalchemy import (
     String,
     Table,
     UniqueConstraint,
+    true,
 )
 
-SCHEMA_REVISION = "0004"
+SCHEMA_REVISION = "0005"
 """The migration that makes these tables."""
 
 VERSION_TABLE = "tiling_alembic_version"
@@ -98,6 +100,7 @@ history = Table(
     Column("trials", Integer, nullable=False),
     Column("sweep", String, nullable=False),
     Column("measured_at", String, nullable=False),
+    Column("finished", Boolean, nullable=False, server_default=true()),  # 0: the sweep that published it goes on
     Index(None, "problem_id", "device_id"),
     CheckConstraint("time_us > 0", name="time_positive"),
     sqlite_autoincrement=True,

@@ -104,16 +104,18 @@ class Store:
             query = query.where(trials.c.fingerprint == fingerprint)
         return self._read(query.limit(limit), lambda row: to_trial(row, problem, device))
 
-    def publish(self, best: BestPlan) -> bool:
+    def publish(self, best: BestPlan, over: int | None = None) -> bool:
         """Makes ``best`` the plan that is served, if it wins; then it is in the history too, under a new revision.
 
-        It wins where there is none, over a slower one of its own fingerprint, and over one of another fingerprint that
-        was not measured later. The database alone decides, in one statement: of two publishers the faster plan stays.
+        It wins where there is none, over a slower one of its own fingerprint, over one of another fingerprint that was
+        not measured later, and over the revision ``over``, which its publisher knows to be no better: that has lost a
+        race to it, or is the same plan. The database alone decides, in one statement: no publisher undoes another's.
         """
-        return self.publish_all([best])[0]
+        with writing(self._engine) as connection:
+            return publish(connection, best, over)
 
     def publish_all(self, bests: Iterable[BestPlan], dry_run: bool = False) -> list[bool]:
-        """The same for several in one transaction, in this order; a dry run says what would win and changes nothing."""
+        """Publishes several in one transaction, in this order; a dry run says what would win and changes nothing."""
         with writing(self._engine) as connection:
             won = [publish(connection, best) for best in bests]
             if dry_run:
@@ -248,7 +250,7 @@ class Store:
                 misses.count(connection, waiting[start : start + WANTED_AT_ONCE])
 
     def wanted(self, limit: int = 100) -> list[Wanted]:
-        """What was asked for and still has no best plan of its own, the most asked first."""
+        """What was asked for and no sweep has found and finished a best plan of its own for, the most asked first."""
         return self._read(misses.UNANSWERED.limit(limit), misses.unanswered)
 
     def sweeps(self, limit: int = 100) -> list[SweepSummary]:

