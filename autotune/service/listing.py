@@ -136,13 +136,13 @@ _Place = tuple[AttentionProblem, str, str | None]
 
 
 def _places(store: Store, plan: str, devices: Devices, device: str | None) -> list[_Place]:
+    chip, target = _narrowed(devices, device)
     if PLAN_ID.fullmatch(plan):
         listed = find_plan(store, int(plan))
         return [(listed.best.problem, listed.best.device, listed.best.target)]
     problem = store.problem(plan)
     if problem is None:
         raise NotFound(f"no problem with the key {plan[:100]!r} was swept; GET /plans lists the keys", "plan")
-    chip, target = _narrowed(devices, device)
     return [(problem, name, target) for name in devices if chip in (None, name)]
 
 

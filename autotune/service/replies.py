@@ -128,6 +128,8 @@ def _refused(_request: Request, error: Exception) -> Response:
 
 def _refused_by_http(_request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
+    if error.status_code == HTTPStatus.BAD_REQUEST:  # FastAPI's word for a body that is not even text
+        return refuse(422, _SENTENCES["json_invalid"], "body")
     return refuse(error.status_code, error.detail, headers=error.headers)
 
 
