@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from autotune import __version__
 from autotune.db.store import Store
 from autotune.errors import InvalidInput, StoreError
+from autotune.service.bodies import AnswerBody, BatchBody, LiveBody, ReadyBody
 from autotune.service.dashboard import dashboard
 from autotune.service.device import Devices
 from autotune.service.explaining import explaining
@@ -36,15 +37,7 @@ from autotune.service.replies import (
     refuse_repeats,
 )
 from autotune.service.runs import Runs
-from autotune.service.schema import (
-    AnswerBody,
-    Batch,
-    BatchBody,
-    BatchItem,
-    BestQuery,
-    LiveBody,
-    ReadyBody,
-)
+from autotune.service.schema import Batch, BatchItem, BestQuery
 from autotune.service.shortcut import Answers
 from autotune.service.sweeping import sweeping
 from autotune.service.writing import LIMITS, writing

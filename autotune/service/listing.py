@@ -13,25 +13,21 @@ from fastapi.responses import Response
 from autotune.db.store import Store
 from autotune.errors import InvalidInput
 from autotune.problem import AttentionProblem
+from autotune.service.bodies import (
+    DevicesBody,
+    HistoryBody,
+    ListedBody,
+    PlansBody,
+    StrategiesBody,
+    TrialsBody,
+    WantedBody,
+)
 from autotune.service.device import Device, Devices, find_device
 from autotune.service.questions import Misses
 from autotune.service.records import find_plan, of_plan, record, tried
 from autotune.service.refusals import NotFound
 from autotune.service.replies import cacheable, declared, refuse_repeats
-from autotune.service.schema import (
-    DevicesBody,
-    HistoryBody,
-    HistoryQuery,
-    ListedBody,
-    NoQuery,
-    PlansBody,
-    PlansQuery,
-    StrategiesBody,
-    TrialsBody,
-    TrialsQuery,
-    WantedBody,
-    WantedQuery,
-)
+from autotune.service.schema import HistoryQuery, NoQuery, PlansQuery, TrialsQuery, WantedQuery
 from autotune.strategies import registry
 
 CURSOR = re.compile(r"after-(\d{1,18})", re.ASCII)

@@ -14,8 +14,8 @@ from pydantic import BaseModel, TypeAdapter
 from starlette.exceptions import HTTPException
 
 from autotune.errors import AutotuneError, InvalidInput
+from autotune.service.bodies import ErrorBody
 from autotune.service.refusals import STATUS, Unauthorized, status_of
-from autotune.service.schema import ErrorBody
 
 
 class ProblemJSON(JSONResponse):

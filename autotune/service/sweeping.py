@@ -16,13 +16,14 @@ from autotune.db.keys import SWEEPS_WRITE, Key
 from autotune.db.store import Store
 from autotune.db.sweeps import SweepSummary
 from autotune.service.authority import key_with
+from autotune.service.bodies import SweepBody, SweepsBody
 from autotune.service.device import Devices, find_device
 from autotune.service.pages import links
 from autotune.service.records import tried
 from autotune.service.refusals import Busy, NotFound
 from autotune.service.replies import cacheable, declared, errors, refuse_repeats
 from autotune.service.runs import RUNNING, Run, Runs
-from autotune.service.schema import NoQuery, StartBody, SweepBody, SweepsBody, WantedQuery
+from autotune.service.schema import NoQuery, StartBody, WantedQuery
 
 POLL_S = 1.0
 HEARTBEAT = 15

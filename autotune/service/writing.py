@@ -16,6 +16,7 @@ from autotune.db.store import Store
 from autotune.errors import InvalidInput, Overtaken
 from autotune.service import bundle
 from autotune.service.authority import key_with
+from autotune.service.bodies import DecisionBody, ImportBody
 from autotune.service.clock import now
 from autotune.service.device import Devices, find_device
 from autotune.service.records import find_plan, of_plan
@@ -28,7 +29,7 @@ from autotune.service.replies import (
     sent,
     serialised,
 )
-from autotune.service.schema import DecisionBody, ExportQuery, ImportBody, ImportQuery, PinBody, UnpinQuery
+from autotune.service.schema import ExportQuery, ImportQuery, PinBody, UnpinQuery
 
 MAX_IMPORT_BYTES = 8 << 20
 LIMITS = {"/import": MAX_IMPORT_BYTES}

@@ -32,11 +32,16 @@ def test_a_pin_and_its_history(run: Run, swept: int) -> None:
 
 
 def test_a_rollback(run: Run, swept: int) -> None:
-    refused = run("rollback", str(swept), *BECAUSE)
+    first = str(json.loads(run("history", *QUESTION, "--json").out)["history"][0]["revision"])
+    assert run("pin", first, *BECAUSE).code == 0
+    refused = run("rollback", first, *BECAUSE)
     assert refused.code == 2
     assert "nothing was published before" in refused.err
-    assert run("pin", str(swept), *BECAUSE).code == 0
     assert run("rollback", "999", *BECAUSE).code == 2
+    assert run("unpin", first, *BECAUSE).code == 0
+    if first != str(swept):  # a sweep publishes each better plan
+        assert run("rollback", str(swept), *BECAUSE).code == 0
+        assert run("rollback", str(swept), *BECAUSE).code == 1  # it is served no more
 
 
 def test_refusals(run: Run, swept: int) -> None:

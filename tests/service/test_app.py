@@ -18,8 +18,8 @@ from autotune.outcome import BestPlan
 from autotune.plan import TilingPlan
 from autotune.problem import ATTN_MASKS, DTYPES, OPS, AttentionProblem
 from autotune.service.app import create_app
+from autotune.service.bodies import AnswerBody, ErrorBody, ReadyBody
 from autotune.service.device import Device
-from autotune.service.schema import AnswerBody, ErrorBody, ReadyBody
 
 SHAPE = "shape=2,16,1024,1024,64"
 

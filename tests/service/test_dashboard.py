@@ -16,9 +16,9 @@ from autotune.errors import PlanRejected
 from autotune.outcome import MEASURED, BestPlan, Failed, Outcome, Rejected, Timed, Trial
 from autotune.plan import TilingPlan
 from autotune.problem import AttentionProblem
+from autotune.service.bodies import TrialsBody
 from autotune.service.pages import heatmap, links
 from autotune.service.pages.render import age
-from autotune.service.schema import TrialsBody
 
 Ask = Callable[..., Any]
 SHAPE = "2,16,1024,1024,64"

@@ -18,9 +18,9 @@ from autotune.outcome import BestPlan, Failed, Outcome, Timed, Trial
 from autotune.plan import TilingPlan
 from autotune.service import sweeping
 from autotune.service.app import create_app
+from autotune.service.bodies import ErrorBody, SweepBody, SweepsBody
 from autotune.service.device import Device
 from autotune.service.runs import Runs
-from autotune.service.schema import ErrorBody, SweepBody, SweepsBody
 
 Ask = Callable[..., Any]
 ROOT = Path(__file__).parents[2]

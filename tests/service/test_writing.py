@@ -12,8 +12,8 @@ from autotune.db.store import Store
 from autotune.outcome import BestPlan
 from autotune.service import bundle
 from autotune.service.app import create_app
+from autotune.service.bodies import DecisionBody, ErrorBody, ImportBody, ListedBody
 from autotune.service.device import Device
-from autotune.service.schema import DecisionBody, ErrorBody, ImportBody, ListedBody
 
 Ask = Callable[..., Any]
 NOW = "2026-12-01T00:00:00Z"
