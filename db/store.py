@@ -104,6 +104,15 @@ class Store:
             query = query.where(trials.c.fingerprint == fingerprint)
         return self._read(query.limit(limit), lambda row: to_trial(row, problem, device))
 
+    def trials_since(self, at: str) -> Iterator[Trial]:
+        """Trials of every problem from a UTC instant on, in the order they were recorded; damaged ones left out."""
+        query = select(trials, problems.c.key, problems.c.body, devices.c.name).where(trials.c.at >= at)
+        query = query.join(problems, problems.c.id == trials.c.problem_id).order_by(trials.c.id)
+        query = query.join(devices, devices.c.id == trials.c.device_id)
+        with reading(self._engine) as connection:
+            rows = connection.execute(query).mappings().all()
+        return self._readable(rows, lambda row: to_trial(row, to_problem(row["key"], row["body"]), row["name"]))
+
     def publish(self, best: BestPlan, over: int | None = None) -> bool:
         """Makes ``best`` the plan that is served, if it wins; then it is in the history too, under a new revision.
 

@@ -16,6 +16,13 @@ def test_links_lead_to_files(page: Path) -> None:
     assert [target for target in targets if not (page.parent / target).exists()] == []
 
 
+def test_the_tests_that_a_page_names_exist() -> None:
+    names = set(re.findall(r"`(test_\w+)`", (ROOT / "docs" / "sweeps.md").read_text("utf-8")))
+    sources = "".join(path.read_text("utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
+    assert len(names) > 30
+    assert {name for name in names if f"def {name}(" not in sources} == set()
+
+
 def test_every_page_is_linked_from_another() -> None:
     linked = {(page.parent / target).resolve() for page in PAGES for target in LINK.findall(page.read_text("utf-8"))}
     unlinked = [page for page in PAGES if page.parent.name == "docs" and page not in linked]

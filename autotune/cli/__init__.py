@@ -12,6 +12,7 @@ from autotune.cli import calibrate as _calibrate  # noqa: F401 - they add their 
 from autotune.cli import explain as _explain  # noqa: F401
 from autotune.cli import keeping as _keeping  # noqa: F401
 from autotune.cli import keys as _keys  # noqa: F401
+from autotune.cli import report as _report  # noqa: F401
 from autotune.cli.commands import app
 from autotune.errors import AutotuneError, InvalidInput
 

@@ -128,7 +128,7 @@ def sweep(
         ).run(problems)
     store.close()
     if as_json:
-        _print_json(report.to_json())
+        print_json(report.to_json())
     else:
         tables.show_report(report)
     if report.interrupted:
@@ -178,7 +178,7 @@ def best(
         typer.echo(f"autotune: no legal plan for {problem.key} on {where} from the rungs {','.join(rungs)}", err=True)
         return NOTHING_FOUND
     if as_json:
-        _print_json(answer)
+        print_json(answer)
     else:
         from autotune.cli import tables
 
@@ -232,7 +232,7 @@ def devices(as_json: options.AsJson = False) -> None:
             {"name": target.name, "fingerprint": target.fingerprint, "hardware": target.hardware.to_json()}
             for target in usable
         ]
-        _print_json({"devices": found, "unavailable": reasons})
+        print_json({"devices": found, "unavailable": reasons})
     else:
         tables.show_targets(usable, reasons)
 
@@ -253,7 +253,7 @@ def strategies(as_json: options.AsJson = False) -> None:
         typer.echo(f"warning: {complaint}", err=True)
     found = registry.listing()
     if as_json:
-        _print_json({"strategies": [info._asdict() for info in found]})
+        print_json({"strategies": [info._asdict() for info in found]})
     else:
         tables.show_strategies(found)
 
@@ -280,5 +280,6 @@ def _ask_service(problem: AttentionProblem, device: str, rungs: Sequence[str], u
     return remote.ask(options.chosen(URL, url), remote.query(problem, device, rungs))
 
 
-def _print_json(value: Any) -> None:
+def print_json(value: Any) -> None:
+    """One object on stdout."""
     sys.stdout.write(json.dumps(value, indent=2) + "\n")

@@ -112,11 +112,11 @@ def chosen(setting: Setting[Value], given: str | None) -> Value:
         raise InvalidInput(f"--{setting.name} is {given[:60]!r}; it must be {error}", setting.name) from error
 
 
-def seconds(budget: str) -> int:
+def seconds(time: str, option: str = "budget") -> int:
     """``8h``, ``90m`` or ``30s`` in seconds. Raises InvalidInput."""
-    form = BUDGET_FORM.fullmatch(budget)
+    form = BUDGET_FORM.fullmatch(time)
     if form is None or int(form[1]) == 0:
-        raise InvalidInput(f"--budget is {budget[:60]!r}; write a time as 8h, 90m or 30s", "budget")
+        raise InvalidInput(f"--{option} is {time[:60]!r}; write a time as 8h, 90m or 30s", option)
     return int(form[1]) * SECONDS[form[2]]
 
 

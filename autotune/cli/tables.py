@@ -40,7 +40,7 @@ def show_targets(usable: Iterable[Target], reasons: Mapping[str, str]) -> None:
     ]
     _show(_table(("device", "cores", "clock", "UB", "L1", "L0A", "L0B", "L0C", "fingerprint"), rows))
     for name, reason in reasons.items():
-        _console().print(f"{name}: {reason}", markup=False, highlight=False)
+        console().print(f"{name}: {reason}", markup=False, highlight=False)
 
 
 def show_strategies(strategies: Iterable[StrategyInfo]) -> None:
@@ -83,7 +83,7 @@ def show_answer(answer: Mapping[str, Any]) -> None:
         ("proposed by", plan["strategy"]),
     ]  # fmt: skip
     for name, value in rows:
-        _console().print(f"{name:12} {value}", markup=False, highlight=False, soft_wrap=True)
+        console().print(f"{name:12} {value}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _match(answer: Mapping[str, Any]) -> str:
@@ -121,9 +121,10 @@ def _table(headings: Sequence[str], rows: Iterable[Sequence[str]], title: str | 
 
 
 def _show(table: Table) -> None:
-    _console().print(table, markup=False)
+    console().print(table, markup=False)
 
 
-def _console() -> Console:
-    console = Console()
-    return console if console.is_terminal else Console(width=NO_TERMINAL_COLUMNS)
+def console() -> Console:
+    """Stdout; wide enough for tables where nobody looks at it."""
+    found = Console()
+    return found if found.is_terminal else Console(width=NO_TERMINAL_COLUMNS)

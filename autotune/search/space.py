@@ -1,4 +1,4 @@
-"""A finite set of points in a grid of named axes: which are near, which differ in one thing."""
+"""A finite set of points in a grid of named axes: where they lie, which are near, which differ in one thing."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ Ranks: TypeAlias = NDArray[np.int64]
 """Per axis, the position of a coordinate among all that occur on this axis."""
 Indices: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
+Floats: TypeAlias = NDArray[np.float64]
 
 
 class Space(Generic[Key]):
     """The points by index, in the order given. Two points may share their coordinates. Raises ValueError.
 
-    ranks: (points, axes). sizes: coordinates that occur on each axis.
+    ranks: (points, axes). sizes: coordinates that occur on each axis. places: (points, columns), where the sum of the
+    absolute differences of two points is their distance; each column belongs to one axis, ``axis_of`` (columns). An
+    ordered axis counts from 0 for the same coordinate to 1 for its two ends, by rank; any other axis 0 or 1.
     """
 
     def __init__(self, points: Mapping[Key, Point]) -> None:
@@ -39,30 +42,38 @@ class Space(Generic[Key]):
         self.ranks: Ranks = np.array(
             [[rank[point[axis]] for axis, rank in zip(self.axes, ranks)] for point in self.points], np.int64
         )
-        ordered = [not isinstance(found[0], (str, bool)) for found in values]
-        self._unit = np.array([size - 1 if is_ordered else 0 for size, is_ordered in zip(self.sizes, ordered)])
+        self._ordered = [not isinstance(found[0], (str, bool)) for found in values]
+        self.places = self._embedded(self.ranks)
+        self.axis_of: Indices = np.repeat(
+            np.arange(len(self.axes)), [1 if ordered else size for size, ordered in zip(self.sizes, self._ordered)]
+        )
+        self._neighbours: dict[int, Indices] = {}
 
     def nearest(self, ranks: Ranks, among: Mask) -> Indices:
-        """The points of ``among`` (not empty) that are nearest to a place in the grid, which need not be a point.
-
-        An ordered axis counts from 0 for the same coordinate to 1 for its two ends, any other axis 0 or 1.
-        """
+        """The points of ``among`` (not empty) that are nearest to a place in the grid, which need not be a point."""
         candidates = np.flatnonzero(among)
-        steps = self._steps(candidates, ranks)
-        distance = np.where(self._unit > 0, steps / np.maximum(self._unit, 1), steps > 0).sum(axis=1)
-        nearest: Indices = candidates[distance == distance.min()]
+        distance = self.distance(self.places[candidates], self._embedded(ranks[None]))[:, 0]
+        nearest: Indices = candidates[distance <= distance.min() + 1e-9]
         return nearest
 
-    def one_axis_away(self, index: int, among: Mask) -> tuple[Indices, Ranks]:
-        """The points of ``among`` that differ from a point on exactly one axis, and by how many steps.
+    def one_axis_away(self, index: int) -> Indices:
+        """The points that differ from a point on exactly one axis."""
+        if index not in self._neighbours:
+            self._neighbours[index] = np.flatnonzero((self.ranks != self.ranks[index]).sum(axis=1) == 1)
+        return self._neighbours[index]
 
-        One step leads to the next coordinate of an ordered axis, or to any other of an axis without order.
-        """
-        candidates = np.flatnonzero(among)
-        steps = self._steps(candidates, self.ranks[index])
-        alone = (steps > 0).sum(axis=1) == 1
-        return candidates[alone], np.where(self._unit > 0, steps, steps > 0)[alone].sum(axis=1)
+    def distance(self, places: Floats, others: Floats, rates: Floats | None = None) -> Floats:
+        """Distances (places, others); each axis counts ``rates`` (axes) times, once by default."""
+        weights = np.ones(len(self.axis_of)) if rates is None else rates[self.axis_of]
+        total = np.zeros((len(places), len(others)))
+        for column, weight in enumerate(weights):
+            total += weight * np.abs(places[:, column, None] - others[:, column])
+        return total
 
-    def _steps(self, candidates: Indices, ranks: Ranks) -> Ranks:
-        steps: Ranks = np.abs(self.ranks[candidates] - ranks)
-        return steps
+    def _embedded(self, ranks: Ranks) -> Floats:
+        """Places of (rows, axes) ranks; a name is half a step from nowhere, so that two are one step apart."""
+        columns = [
+            ranks[:, axis, None] / max(size - 1, 1) if ordered else 0.5 * (ranks[:, axis, None] == np.arange(size))
+            for axis, (size, ordered) in enumerate(zip(self.sizes, self._ordered))
+        ]
+        return np.concatenate(columns, axis=1)

@@ -9,7 +9,7 @@ import pytest
 
 COMMANDS = (
     "sweep", "best", "serve", "history", "pin", "unpin", "export", "import", "keys add", "keys list", "keys revoke",
-    "explain", "calibrate", "devices",
+    "explain", "calibrate", "report", "devices",
     "strategies",
 )  # fmt: skip
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()

@@ -193,6 +193,14 @@ class StoreCases:
         (found,) = store.similar(best.problem, best.device)
         assert found.timing.time_us == 150.0
 
+    def test_trials_since_an_instant_are_those_of_every_problem(self, store: Store, trial: Trial) -> None:
+        early, late = replace(trial, at="2026-12-01T02:00:00Z"), replace(trial, at="2026-12-01T03:00:00Z")
+        elsewhere = replace(late, problem=replace(trial.problem, high_precision=True), device="Ascend910B", target=CANN)
+        for each in (early, replace(late, fingerprint="f2"), elsewhere):
+            store.record(each)
+        assert list(store.trials_since("2026-12-01T02:30:00Z")) == [replace(late, fingerprint="f2"), elsewhere]
+        assert len(list(store.trials_since("2026-12-01T02:00:00Z"))) == 3
+
     def test_a_plan_replaces_the_revision_that_its_publisher_knows_to_be_no_better(
         self, store: Store, best: BestPlan, at_time: Callable[..., BestPlan]
     ) -> None:

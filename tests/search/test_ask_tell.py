@@ -107,14 +107,19 @@ def test_a_failure_for_another_reason_rules_nothing_out() -> None:
 
 def test_failures_are_avoided() -> None:
     """Half of the space fails; a search that learns nothing from it would spend half of its budget there."""
-    points: Points = {
-        key: {"Br": Br, "rule": rule, "Bc": Bc}
-        for key, (Br, rule, Bc) in enumerate(product(range(10), ("even", "balanced"), range(10)))
-    }
-    costs: Costs = {key: None if point["rule"] == "even" else 1.0 for key, point in points.items()}
-    failed = [
-        sum(costs[key] is None for key in ask_all(Search(points, seed=seed), costs, 40)[20:]) for seed in range(8)
-    ]
+    failed = []
+    for seed in range(8):
+        levels = Random(seed)
+        rows, columns = [levels.random() for _ in range(20)], [levels.random() for _ in range(20)]
+        points: Points = {
+            key: {"Br": Br, "rule": rule, "Bc": Bc}
+            for key, (Br, rule, Bc) in enumerate(product(range(20), ("even", "balanced"), range(20)))
+        }
+        costs: Costs = {
+            key: None if point["rule"] == "even" else 1 + rows[int(point["Br"])] * columns[int(point["Bc"])]
+            for key, point in points.items()
+        }
+        failed.append(sum(costs[key] is None for key in ask_all(Search(points, seed=seed), costs, 40)[20:]))
     assert mean(failed) < 5
 
 

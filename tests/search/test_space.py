@@ -52,10 +52,20 @@ def test_nearest_of_some(space: Space[str]) -> None:
 
 
 def test_one_axis_away(space: Space[str]) -> None:
-    found, steps = space.one_axis_away(space.index["small"], EVERY)
-    assert dict(zip(names(space, found), steps.tolist())) == {"middle": 1, "large": 2}
-    found, steps = space.one_axis_away(space.index["middle"], EVERY)
-    assert dict(zip(names(space, found), steps.tolist())) == {"small": 1, "other": 1, "large": 1}
+    assert names(space, space.one_axis_away(space.index["small"])) == ["middle", "large"]
+    assert names(space, space.one_axis_away(space.index["middle"])) == ["small", "other", "large"]
+    assert names(space, space.one_axis_away(space.index["other"])) == ["middle"]
+
+
+def test_distances_are_sums_of_axes_of_length_one(space: Space[str]) -> None:
+    assert space.distance(space.places[:2], space.places) == pytest.approx(
+        np.array([[0.0, 0.5, 1.5, 1.0], [0.5, 0.0, 1.0, 0.5]])
+    )
+
+
+def test_an_axis_counts_as_often_as_it_is_told_to(space: Space[str]) -> None:
+    rates = np.array([4.0, 3.0])
+    assert space.distance(space.places[:1], space.places, rates).tolist() == [[0.0, 2.0, 5.0, 4.0]]
 
 
 def test_an_axis_with_one_coordinate_costs_no_distance() -> None:

@@ -1,5 +1,6 @@
 """The loop around candidates, search, trials and store, on a target whose time is a formula."""
 
+import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -14,7 +15,7 @@ from autotune.plan import CoreSplit, TilingPlan
 from autotune.problem import AttentionProblem
 from autotune.report import Begun, Event, Notify, Result, Tried, time_us
 from autotune.tuning import FINALISTS
-from tests.sweep.synthetic import Bench, MemoryStore
+from tests.sweep.synthetic import Bench, MemoryStore, SyntheticKernel
 
 DEFAULT_KEY = "Br=128;Bc=128;split=even/4"
 
@@ -359,6 +360,39 @@ def test_where_only_one_plan_was_timed_nothing_races(bench: Bench, problem: Atte
     fields = racing(bench, list)
     bench.sweep(trials=1).run([problem])
     assert fields == []
+
+
+@pytest.mark.parametrize("workers", [1, 5])
+def test_everything_is_tried_exactly_once_by_any_number_of_workers(bench: Bench, workers: int) -> None:
+    problem = AttentionProblem.of((1, 1, 32, 32, 16))
+    [result] = bench.sweep(trials=200, window=4, executor=Backwards(bench, workers)).run([problem]).results
+    assert len(tried(bench)) == len(set(tried(bench))) == result.tried == 16
+
+
+def test_every_seed_finds_the_same_plan_of_a_small_shape() -> None:
+    problem, found = AttentionProblem.of((1, 2, 48, 48, 16)), set()
+    for seed in range(5):
+        bench = Bench()
+        bench.sweep(trials=200, seed=seed).run([problem])
+        best = bench.store.published[-1]
+        found.add((best.plan.key, best.timing.time_us))
+    assert len({time_us for _, time_us in found}) == 1
+
+
+def test_where_no_time_can_be_true_nothing_is_published(
+    bench: Bench, problem: AttentionProblem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SyntheticKernel, "time", lambda kernel, budget: Timing(math.inf, MEASURED, "broken-clock"))
+    [result] = bench.sweep(trials=12).run([problem]).results
+    assert (result.best, bench.store.published) == (None, [])
+    assert {outcome.stage for outcome in outcomes(bench).values() if isinstance(outcome, Failed)} == {"time"}
+
+
+def test_a_default_that_nothing_beats_is_what_is_published(bench: Bench, problem: AttentionProblem) -> None:
+    racing(bench, list)  # the default starts first, and nobody overtakes
+    bench.sweep(trials=12).run([problem])
+    assert bench.store.published[-1].plan.key == DEFAULT_KEY
+    assert bench.store.published[-1].speedup_over_default == 1.0
 
 
 def test_each_better_plan_is_served_at_once_and_the_last_word_has_the_evidence(
