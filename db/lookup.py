@@ -13,6 +13,7 @@ from typing import Any
 from sqlalchemy import JSON, Engine, bindparam, select
 from sqlalchemy.dialects import sqlite
 
+from autotune.db.changes import Version
 from autotune.db.engine import STAMP, parse, translated, watch
 from autotune.db.rows import Row
 from autotune.db.schema import best_plans, devices, history, problems
@@ -29,7 +30,7 @@ class Lookup:
         self._lock = Lock()
         self._connection: sqlite3.Connection | None = None
         self._changes: object = None
-        self._stamp: object = None
+        self._stamp: Version = (None, None)
 
     def close(self) -> None:
         """Lets go of the file; the next question opens it again."""
@@ -38,7 +39,7 @@ class Lookup:
                 self._connection.close()
             self._connection, self._changes = None, None
 
-    def version(self) -> object:
+    def version(self) -> Version:
         """Equal as long as no plan and no pin changes, whoever would change it."""
         with translated(self._engine), self._lock:
             connection = self._open()

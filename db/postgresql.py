@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from sqlalchemy import URL, Connection, Engine, bindparam, create_engine, event, select, text
 
+from autotune.db.changes import Version
 from autotune.db.engine import STAMP, WRITES, parse, reading
 from autotune.db.rows import Row
 from autotune.db.schema import best_plans, devices, history, problems
@@ -51,10 +52,11 @@ class PostgresLookup:
     def close(self) -> None:
         """There is nothing to let go of."""
 
-    def version(self) -> object:
+    def version(self) -> Version:
         """Equal as long as no plan and no pin changes, whoever would change it."""
         with reading(self._engine) as connection:
-            return tuple(connection.execute(text(STAMP)).one())
+            revision, decision = connection.execute(text(STAMP)).one()
+            return revision, decision
 
     def best(self, key: str, device: str) -> list[Row]:
         """The history rows of the problem's best plans on the hardware, one for each kind of target."""

@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Engine, RowMapping, Select, select
 
-from autotune.db import keys, misses, pins, queries, sweeps
+from autotune.db import changes, keys, misses, pins, queries, sweeps
+from autotune.db.changes import Place, Version
 from autotune.db.engine import open_engine, reading, writing
 from autotune.db.keys import Key
 from autotune.db.location import database_path, parse_url
@@ -106,12 +107,7 @@ class Store:
 
     def trials_since(self, at: str) -> Iterator[Trial]:
         """Trials of every problem from a UTC instant on, in the order they were recorded; damaged ones left out."""
-        query = select(trials, problems.c.key, problems.c.body, devices.c.name).where(trials.c.at >= at)
-        query = query.join(problems, problems.c.id == trials.c.problem_id).order_by(trials.c.id)
-        query = query.join(devices, devices.c.id == trials.c.device_id)
-        with reading(self._engine) as connection:
-            rows = connection.execute(query).mappings().all()
-        return self._readable(rows, lambda row: to_trial(row, to_problem(row["key"], row["body"]), row["name"]))
+        return (each.trial for each in self._read(sweeps.TRIED.where(trials.c.at >= at), sweeps.numbered))
 
     def publish(self, best: BestPlan, over: int | None = None) -> bool:
         """Makes ``best`` the plan that is served, if it wins; then it is in the history too, under a new revision.
@@ -179,9 +175,14 @@ class Store:
         query = query.where(problems.c.family == family(problem))
         return self._read(query, lambda row: to_best(row, to_problem(row["key"], row["body"]), device))
 
-    def version(self) -> object:
+    def version(self) -> Version:
         """Equal as long as no plan and no pin changes, whoever would change it. Costs microseconds."""
         return self._lookup.version()
+
+    def changes(self, since: Version) -> frozenset[Place] | None:
+        """For which families and hardware names plans or pins changed since a version; None where for very many."""
+        with reading(self._engine) as connection:
+            return changes.since(connection, since)
 
     def pinned_places(self) -> frozenset[tuple[str, str]]:
         """The problem's key and the hardware's name of every pin."""
@@ -274,7 +275,7 @@ class Store:
 
     def sweep_trials(self, name: str, after: int = 0, limit: int | None = None) -> list[Numbered]:
         """The trials of a sweep in the order they were recorded, from the first number above ``after``."""
-        query = sweeps.OF_SWEEP.where(trials.c.sweep == name, trials.c.id > after)
+        query = sweeps.TRIED.where(trials.c.sweep == name, trials.c.id > after)
         return self._read(query.limit(limit), sweeps.numbered)
 
     def schema(self) -> str:

@@ -13,7 +13,7 @@ from autotune.outcome import Trial
 LATELY = 20_000
 """Trials back to which sweeps are looked for: the list of them must not cost more as the database grows."""
 
-OF_SWEEP = (
+TRIED = (
     select(trials, problems.c.key, problems.c.body, devices.c.name)
     .join(problems, problems.c.id == trials.c.problem_id)
     .join(devices, devices.c.id == trials.c.device_id)
@@ -67,5 +67,5 @@ def summed_up(connection: Connection, name: str) -> SweepSummary | None:
 
 
 def numbered(row: RowMapping) -> Numbered:
-    """A row of OF_SWEEP. Raises StoreError when it is damaged, or of a later version."""
+    """A row of TRIED. Raises StoreError when it is damaged, or of a later version."""
     return Numbered(row["id"], to_trial(row, to_problem(row["key"], row["body"]), row["name"]))
