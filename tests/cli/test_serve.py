@@ -72,6 +72,25 @@ def test_a_sweep_over_http(run: Run, start: Callable[..., Any], folder: Path) ->
     assert service.wait(timeout=30) == 0
 
 
+def test_slow_clients_keep_nobody_waiting_and_do_not_hold_up_its_end(run: Run, start: Callable[..., Any]) -> None:
+    port = free_port()
+    service = start("serve", "--port", str(port), "--db", "sqlite:///plans.db")
+    service.stderr.readline()
+    beginnings = (
+        b"",
+        b"GET /best HTTP/1.1\r\nHost: loc",
+        b"POST /best/batch HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n\r\n{",
+    )
+    slow = [socket.create_connection(("127.0.0.1", port), timeout=30) for _ in range(60)]
+    for number, connection in enumerate(slow):
+        connection.sendall(beginnings[min(number, 2)] if number < 10 else beginnings[number % 2])
+    assert run("best", *QUESTION, "--url", f"http://127.0.0.1:{port}").code == 0
+    service.send_signal(signal.SIGTERM)
+    assert service.wait(timeout=30) == 0
+    for connection in slow:
+        connection.close()
+
+
 def test_a_service_that_is_not_there(run: Run) -> None:
     ran = run("best", *QUESTION, "--url", f"http://127.0.0.1:{free_port()}")
     assert ran.code == 1

@@ -1,5 +1,6 @@
 """The routes: every kind of answer, every kind of refusal, and never a 500."""
 
+import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,6 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from fastapi import FastAPI
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +19,7 @@ from autotune.hardware import Hardware
 from autotune.outcome import BestPlan
 from autotune.plan import TilingPlan
 from autotune.problem import ATTN_MASKS, DTYPES, OPS, AttentionProblem
+from autotune.service import limits
 from autotune.service.app import create_app
 from autotune.service.bodies import AnswerBody, ErrorBody, ReadyBody
 from autotune.service.device import Device
@@ -243,6 +246,26 @@ class TestDescription:
         assert "<script" not in page
         for text in ("GET /best", "GET /readyz", "attn_mask", "high_precision", "openapi.json", "422"):
             assert text in page
+
+
+def test_a_body_that_does_not_come_is_408(app: FastAPI, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "BODY_S", 0.05)
+    sent: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        await asyncio.sleep(0.02)
+        return {"type": "http.request", "body": b" ", "more_body": True}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http", "method": "POST", "path": "/best/batch", "raw_path": b"", "root_path": "", "query_string": b"",
+        "headers": [], "scheme": "http", "http_version": "1.1", "asgi": {"version": "3.0"},
+        "server": ("testserver", 80), "client": ("testclient", 1),
+    }  # fmt: skip
+    asyncio.run(app(scope, receive, send))
+    assert (sent[0]["status"], ErrorBody.model_validate_json(sent[1]["body"]).status) == (408, 408)
 
 
 JSON, PROBLEM = "application/json", ["application/problem+json"]
