@@ -8,8 +8,9 @@ blocks outside, adds dK and dV instead: twice the bytes moved and drained for bl
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 from autotune.kernels.flash_attention import backward_statistics
@@ -17,7 +18,7 @@ from autotune.kernels.flash_attention.backward_context import BackwardBuffers, B
 from autotune.kernels.flash_attention.backward_plans import BackwardGeometry, BackwardScale, check
 from autotune.kernels.flash_attention.backward_products import load_keys
 from autotune.kernels.flash_attention.backward_softmax import add_key_gradients
-from autotune.kernels.flash_attention.backward_visits import QueryBlocks
+from autotune.kernels.flash_attention.backward_visits import OnUnits, QueryBlocks
 from autotune.kernels.flash_attention.constants import (
     fill,
     prepare_alibi_factor,
@@ -56,7 +57,7 @@ def flash_attention_grad(
         buffers, scale = BackwardBuffers(module, tik, geometry), BackwardScale.of(problem)
         context = BackwardContext(tik, problem, geometry, scale, tensors, buffers, core)
         _prepare_constants(context)
-        _share(context, module, runs, key_blocks, plan)
+        _share(_KeyBlocks(context, module, plan, key_blocks), runs)
     inputs = [tensors.q, tensors.k, tensors.v, tensors.o, tensors.do, tensors.lse]
     inputs += [tensor for tensor in (tensors.mask, tensors.dropout, tensors.alibi) if tensor is not None]
     tik.BuildCCE(kernel_name=kernel_name, inputs=inputs, outputs=[tensors.dq, tensors.dk, tensors.dv])
@@ -91,7 +92,11 @@ def _globals(
         dk=fractals("dk", n, "float32", is_atomic_add=True),
         dv=fractals("dv", n, "float32", is_atomic_add=True),
         statistics=tik.Tensor(
-            "float16", (cores, pad(nq) // TILE, geometry.statistics, TILE, TILE), scope, "statistics", is_workspace=True
+            "float16",
+            (cores, geometry.buffers, pad(nq) // TILE, geometry.statistics, TILE, TILE),
+            scope,
+            "statistics",
+            is_workspace=True,
         ),
     )
 
@@ -108,61 +113,103 @@ def _prepare_constants(context: BackwardContext) -> None:
         prepare_alibi_factor(tik, buffers.p.next, room, buffers, context.scale.scores, geometry.chunk)
 
 
-def _share(
-    context: BackwardContext, module: Any, runs: list[list[tuple[int, int]]], key_blocks: int, plan: TilingPlan
-) -> None:
-    """The key blocks of the core that runs this. The statistics of a head are prepared when its first block comes."""
-    tik = context.tik
+def _share(blocks: _KeyBlocks, runs: list[list[tuple[int, int]]]) -> None:
+    """The key blocks of the core that runs this."""
+    tik, core = blocks.context.tik, blocks.context.core
     with tik.for_range(0, max(map(len, runs)), name="run") as run:
         start, stop = tik.Scalar("int32", "start", 0), tik.Scalar("int32", "stop", 0)
         for number, own in enumerate(runs):
             for index, (first, end) in enumerate(own):
-                with tik.if_scope(module.all(context.core == number, run == index)):
+                with tik.if_scope(blocks.module.all(core == number, run == index)):
                     start.set_as(first)
                     stop.set_as(end)
-        with tik.for_range(start, stop, name="position", thread_num=context.geometry.buffers) as position:
-            head, block = position // key_blocks, position % key_blocks
-            with tik.if_scope(module.any(position == start, block == 0)):
-                backward_statistics.prepare(context, head)
-            _key_block(context, head, block, key_blocks, plan)
+        if blocks.run_on:
+            with tik.if_scope(start < stop):
+                blocks.begin(start, True)
+        with tik.for_range(start, stop, name="position") as position:
+            blocks.differentiate(position, start, stop)
 
 
-def _key_block(context: BackwardContext, head: Any, number: Any, key_blocks: int, plan: TilingPlan) -> None:
-    """One block of keys; the last of a head may be shorter."""
-    tik, tiling = context.tik, plan.tiling(context.problem)
-    first = number * (plan.Bc // TILE)
-    last = KeyBlock(first, tiling.last_Bc)
-    if key_blocks == 1 or tiling.last_Bc == plan.Bc:
-        _differentiate_if_seen(context, head, last, plan)
-        return
-    with tik.if_scope(number < key_blocks - 1):
-        _differentiate_if_seen(context, head, KeyBlock(first, plan.Bc), plan)
-    with tik.else_scope():
-        _differentiate_if_seen(context, head, last, plan)
+class _KeyBlocks:
+    """The blocks of keys of all heads, ``count`` a head, the last of which may be shorter, by their position.
 
+    run_on: whether a block is begun while the one before is still worked on. That takes a second place for K and V, and
+    that some query sees every block.
+    """
 
-def _differentiate_if_seen(context: BackwardContext, head: Any, keys: KeyBlock, plan: TilingPlan) -> None:
-    """A key block that no query sees, before a border that is never above it: its gradients stay zero."""
-    queries, last_key = pad(context.problem.Nq) // TILE, pad(context.problem.N) // TILE - 1
-    with ExitStack() as conditions:
-        for border in context.geometry.borders:
-            if border.above and border.first_query(last_key) >= queries:
-                conditions.enter_context(context.tik.if_scope(border.first_query(keys.first) < queries))
-        _differentiate(context, head, keys, plan)
+    def __init__(self, context: BackwardContext, module: Any, plan: TilingPlan, count: int) -> None:
+        self.context, self.module, self.plan, self.count = context, module, plan, count
+        self.last_keys = plan.tiling(context.problem).last_Bc
+        queries, last_key = pad(context.problem.Nq) // TILE, pad(context.problem.N) // TILE - 1
+        self.unseen = [border for border in context.geometry.borders if border.above]
+        self.unseen = [border for border in self.unseen if border.first_query(last_key) >= queries]
+        self.run_on = context.geometry.buffers > 1 and not self.unseen
 
+    def act_on(self, position: Any, act: Callable[[QueryBlocks], None]) -> None:
+        """Does something with the query blocks of the key block at a position."""
+        tik, number = self.context.tik, position % self.count
+        tile = self.context.buffers.key_tile(position)
 
-def _differentiate(context: BackwardContext, head: Any, keys: KeyBlock, plan: TilingPlan) -> None:
-    """dK and dV of a key block, and its part of dQ."""
-    tile = context.buffers.key_tile(context.tik, context.geometry)
-    load_keys(context, tile, head, keys)
-    with _adding(context.tik):
-        QueryBlocks(context, tile, head, keys, plan).visit()
-        add_key_gradients(context, head, keys)
+        def blocks(keys: int) -> QueryBlocks:
+            block = KeyBlock(number * (self.plan.Bc // TILE), keys)
+            return QueryBlocks(self.context, tile, position // self.count, block, self.plan)
+
+        if self.count == 1 or self.last_keys == self.plan.Bc:
+            act(blocks(self.last_keys))
+            return
+        with tik.if_scope(number < self.count - 1):
+            act(blocks(self.plan.Bc))
+        with tik.else_scope():
+            act(blocks(self.last_keys))
+
+    def load(self, position: Any, first: Any) -> None:
+        """K and V of a block, before them what queries of a new head need. first: whether any head is a new one."""
+        new = first if first is True else self.module.any(first, position % self.count == 0)
+        with self.context.tik.if_scope(new):
+            backward_statistics.prepare(self.context, position // self.count)
+        self.act_on(position, lambda blocks: load_keys(self.context, blocks.tile, blocks.head, blocks.keys))
+
+    def begin(self, position: Any, first: Any) -> None:
+        """Everything up to the first scores."""
+        self.load(position, first)
+        self.act_on(position, QueryBlocks.begin)
+
+    def differentiate(self, position: Any, start: Any, stop: Any) -> None:
+        """dK and dV of the block at a position, and its part of dQ. One that no query sees keeps its zeros."""
+
+        def act(blocks: QueryBlocks) -> None:
+            with ExitStack() as conditions:
+                for border in self.unseen:
+                    seen = border.first_query(blocks.keys.first) < pad(self.context.problem.Nq) // TILE
+                    conditions.enter_context(self.context.tik.if_scope(seen))
+                self._visit(blocks, position, start, stop)
+
+        self.act_on(position, act)
+
+    def _visit(self, blocks: QueryBlocks, position: Any, start: Any, stop: Any) -> None:
+        tik, following = self.context.tik, position + 1
+        if not self.run_on:
+            self.begin(position, position == start)
+        with _moving(tik, FP32_ADD, OVERWRITE):
+            if self.run_on:
+                blocks.visit(partial(self._load_next, following, stop), partial(self._on_next, following, stop))
+            else:
+                blocks.visit(None, None)
+            add_key_gradients(self.context, blocks.head, blocks.keys)
+
+    def _load_next(self, position: Any, stop: Any) -> None:
+        tik = self.context.tik
+        with tik.if_scope(position < stop), _moving(tik, OVERWRITE, FP32_ADD):
+            self.load(position, False)
+
+    def _on_next(self, position: Any, stop: Any, act: OnUnits) -> None:
+        with self.context.tik.if_scope(position < stop):
+            self.act_on(position, lambda blocks: blocks.on_first(act))
 
 
 @contextmanager
-def _adding(tik: Any) -> Iterator[None]:
-    """Moves to global memory add to what is there."""
-    tik.set_atomic_add(FP32_ADD)
+def _moving(tik: Any, mode: int, after: int) -> Iterator[None]:
+    """What moves to global memory do to what is there, inside and after it."""
+    tik.set_atomic_add(mode)
     yield
-    tik.set_atomic_add(OVERWRITE)
+    tik.set_atomic_add(after)

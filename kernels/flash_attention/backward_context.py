@@ -6,15 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from autotune.kernels.flash_attention.backward_plans import (
-    AHEAD,
     BackwardGeometry,
     BackwardScale,
     Cut,
     cuts,
 )
-from autotune.kernels.flash_attention.buffers import TILE_ELEMENTS, Turns
+from autotune.kernels.flash_attention.buffers import TILE_ELEMENTS, Ring, Turns
 from autotune.kernels.flash_attention.context import KeyBlock, QueryBlock
-from autotune.plan import TILE
+from autotune.plan import TILE, pad
 from autotune.problem import AttentionProblem
 
 
@@ -23,7 +22,8 @@ class BackwardGlobals:
     """Tensors in global memory: q, k, v, o, do and masks in NZ fp16, lse (heads, padded Nq) fp32, alibi (heads, padded
     N) fp16, gradients in NZ fp32. None where the problem lacks one.
 
-    statistics: every core's own workspace, (cores, padded Nq / 16, geometry.statistics, 16, 16) fp16.
+    statistics: every core's own workspace, for one head after another as many places as K and V have, (cores, places,
+    padded Nq / 16, geometry.statistics, 16, 16) fp16.
     """
 
     q: Any
@@ -65,8 +65,6 @@ class BackwardBuffers:
     """Everything that lives as long as the kernel. tiles: a place for every piece of a query block."""
 
     def __init__(self, module: Any, tik: Any, geometry: BackwardGeometry) -> None:
-        self._l1 = module.scope_cbuf
-
         def tensor(dtype: str, tiles: int, scope: str, name: str) -> Any:
             return tik.Tensor(dtype, (tiles * TILE_ELEMENTS,), scope, name)
 
@@ -84,6 +82,13 @@ class BackwardBuffers:
 
         unit, kept = geometry.unit, geometry.keys * geometry.depth
         self.tiles = [query_tile(piece, rows) for piece, rows in enumerate(geometry.pieces)]
+
+        def ring(name: str, columns: int) -> Ring:
+            place = geometry.keys * columns
+            return Ring(tensor("float16", geometry.buffers * place, module.scope_cbuf, name), geometry.buffers, place)
+
+        self._k, self._v = ring("k_l1", geometry.depth), ring("v_l1", geometry.depth)
+        self._alibi = ring("alibi_l1", 1) if geometry.alibi_terms else None
         self.p_l1, self.ds_l1 = (Turns(tik, "float16", unit, module.scope_cbuf, name) for name in ("p_l1", "ds_l1"))
         self.ones_l1 = tensor("float16", geometry.part, module.scope_cbuf, "ones_l1")
         left = max(geometry.part * geometry.depth, unit)
@@ -91,10 +96,7 @@ class BackwardBuffers:
         self.ones = tensor("float16", geometry.part, module.scope_ca, "ones_l0a")
         self.right = Turns(tik, "float16", geometry.gradient, module.scope_cb, "right_l0b")
         self.terms = Turns(tik, "float16", geometry.chunk, module.scope_cb, "terms_l0b")
-        self.s_cube, self.dp_cube = (
-            [tensor("float32", unit, module.scope_cc, f"{name}_{turn}") for turn in range(AHEAD)]
-            for name in ("s_l0c", "dp_l0c")
-        )
+        self.s_cube, self.dp_cube = (tensor("float32", unit, module.scope_cc, name) for name in ("s_l0c", "dp_l0c"))
         self.dk, self.dv = (tensor("float32", kept, module.scope_cc, name) for name in ("dk_l0c", "dv_l0c"))
         self.dq = tensor("float32", geometry.chunk * geometry.depth, module.scope_cc, "dq_l0c")
         if geometry.single_exp:
@@ -120,15 +122,9 @@ class BackwardBuffers:
             )
             self.products = tik.Tensor("float16", (geometry.chunk * TILE,), module.scope_ubuf, "products_ub")
 
-    def key_tile(self, tik: Any, geometry: BackwardGeometry) -> KeyTile:
-        """A place for one block of keys, in the innermost open scope."""
-
-        def of(name: str, columns: int) -> Any:
-            return (
-                tik.Tensor("float16", (geometry.keys * columns * TILE_ELEMENTS,), self._l1, name) if columns else None
-            )
-
-        return KeyTile(of("k_l1", geometry.depth), of("v_l1", geometry.depth), of("alibi_l1", geometry.alibi_terms > 0))
+    def key_tile(self, position: Any) -> KeyTile:
+        """The place of the block of keys at a position, which may be symbolic."""
+        return KeyTile(self._k.at(position), self._v.at(position), self._alibi and self._alibi.at(position))
 
 
 @dataclass(frozen=True)
@@ -148,18 +144,18 @@ class BackwardContext:
 class Unit:
     """A part of the keys by a chunk of the queries.
 
-    piece: number of the piece of the query block that the chunk is cut from; queries: that piece; tile: where it lies.
-    s, dp: where the cube leaves S^T and dP^T in L0C, [queries / 16][keys][16]: queries lie on the 16-lane axis.
+    keys: the block of keys, which lies in key_tile. piece: number of the piece of the query block that the chunk is cut
+    from; queries: that piece; tile: where it lies.
     first_of_part, last_of_chunk, last_of_piece: its place among the units of a query block.
     """
 
+    keys: KeyBlock
+    key_tile: KeyTile
     piece: int
     queries: QueryBlock
     tile: QueryTile
     part: Cut
     chunk: Cut
-    s: Any
-    dp: Any
     first_of_part: bool
     last_of_chunk: bool
     last_of_piece: bool
@@ -170,6 +166,14 @@ class Unit:
         return self.part.tiles * self.chunk.tiles
 
 
+def statistics_of(context: BackwardContext, head: Any, first: Any, kind: int = 0) -> Any:
+    """The fractal of a kind in the core's workspace for a tile of a head's queries; may be symbolic."""
+    places, kinds = context.geometry.buffers, context.geometry.statistics
+    place = context.core * places + (head % places if places > 1 else 0)
+    index = (place * (pad(context.problem.Nq) // TILE) + first) * kinds + kind
+    return context.globals.statistics[index * TILE_ELEMENTS]
+
+
 def pieces(context: BackwardContext, block: QueryBlock) -> list[QueryBlock]:
     """A query block cut into what is loaded at a time."""
     return [
@@ -178,27 +182,23 @@ def pieces(context: BackwardContext, block: QueryBlock) -> list[QueryBlock]:
     ]
 
 
-def units(context: BackwardContext, block: QueryBlock, keys: KeyBlock) -> list[Unit]:
-    """The units of a query block by a key block, chunk after chunk. They use the places in L0C in turn."""
-    geometry, buffers = context.geometry, context.buffers
-    cut = [
-        (piece, queries, chunk, part)
-        for piece, queries in enumerate(pieces(context, block))
-        for chunk in cuts(queries.queries, geometry.chunk)
-        for part in cuts(keys.keys, geometry.part)
-    ]
+def units(context: BackwardContext, block: QueryBlock, keys: KeyBlock, key_tile: KeyTile) -> list[Unit]:
+    """The units of a query block by a key block, chunk after chunk."""
+    geometry = context.geometry
     return [
         Unit(
+            keys,
+            key_tile,
             piece,
             queries,
-            buffers.tiles[piece],
+            context.buffers.tiles[piece],
             part,
             chunk,
-            buffers.s_cube[index % AHEAD],
-            buffers.dp_cube[index % AHEAD],
             first_of_part=piece == chunk.index == 0,
             last_of_chunk=part.first + part.tiles == keys.tiles,
             last_of_piece=(part.first + part.tiles, chunk.first + chunk.tiles) == (keys.tiles, queries.tiles),
         )
-        for index, (piece, queries, chunk, part) in enumerate(cut)
+        for piece, queries in enumerate(pieces(context, block))
+        for chunk in cuts(queries.queries, geometry.chunk)
+        for part in cuts(keys.keys, geometry.part)
     ]

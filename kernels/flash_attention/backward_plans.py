@@ -27,8 +27,6 @@ MOST_PART = 8
 """Longest part of a key block, in tiles."""
 MOST_CHUNK = 8
 """Longest chunk of a query block, in tiles."""
-AHEAD = 2
-"""Units that the cube is ahead of the vector unit with S and dP; as many are held in L0C."""
 LONG_MOVE = 32
 """fp16 tiles of 512 bytes from which on a move from global memory costs no extra start (davinci_timing.md 2.5)."""
 
@@ -189,8 +187,8 @@ class BackwardGeometry:
         return HALF_TILE * (2 * (self.gradient + self.chunk) + self.diagonals + alibi)
 
     def l0c_bytes(self) -> int:
-        """S and dP of two units, dK and dV of the key block, dQ of a chunk, fp32."""
-        return SINGLE_TILE * (2 * AHEAD * self.unit + 2 * self.keys * self.depth + self.chunk * self.depth)
+        """S and dP of a unit, dK and dV of the key block, dQ of a chunk, fp32."""
+        return SINGLE_TILE * (2 * self.unit + 2 * self.keys * self.depth + self.chunk * self.depth)
 
 
 BUDGETS = (

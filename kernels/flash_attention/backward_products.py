@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from autotune.kernels.flash_attention.backward_context import BackwardContext, KeyTile, Unit
+from autotune.kernels.flash_attention.backward_context import BackwardContext, KeyTile, Unit, statistics_of
 from autotune.kernels.flash_attention.backward_plans import Cut, cuts
 from autotune.kernels.flash_attention.buffers import TILE_ELEMENTS
 from autotune.kernels.flash_attention.constants import fill
@@ -61,17 +61,16 @@ def _load_part(
             tik.data_move(place, staging[strip * rows * TILE], 0, part.tiles, FRACTAL_BLOCKS, 0, gap)
 
 
-def load_queries(context: BackwardContext, unit: Unit, keys: KeyBlock) -> None:
+def load_queries(context: BackwardContext, unit: Unit) -> None:
     """Q, dO, the statistics and the masks of the unit's piece of queries to L1."""
     tik, problem, depth, tile, queries = context.tik, context.problem, context.geometry.depth, unit.tile, unit.queries
-    kinds = context.geometry.statistics
+    keys = unit.keys
     length, rows = pad(problem.Nq), queries.tiles * TILE
     start = queries.head * depth * length + queries.first * TILE
     load(tik, tile.q, context.globals.q, start, depth, length, rows)
     load(tik, tile.do, context.globals.do, start, depth, length, rows)
-    statistics = (context.core * (length // TILE) + queries.first) * kinds * TILE_ELEMENTS
-    blocks = queries.tiles * kinds * FRACTAL_BLOCKS
-    tik.data_move(tile.statistics, context.globals.statistics[statistics], 0, 1, blocks, 0, 0)
+    blocks = queries.tiles * context.geometry.statistics * FRACTAL_BLOCKS
+    tik.data_move(tile.statistics, statistics_of(context, queries.head, queries.first), 0, 1, blocks, 0, 0)
     if context.geometry.has_mask_tile:
         batch = queries.head // problem.heads if problem.attn_mask == "full" else 0
         _load_mask(context, tile.mask, context.globals.mask, batch, queries, keys)
@@ -88,34 +87,34 @@ def _load_mask(
     load(context.tik, target, source, start, keys.tiles, length, queries.tiles * TILE)
 
 
-def scores(context: BackwardContext, tile: KeyTile, keys: KeyBlock, unit: Unit) -> None:
+def scores(context: BackwardContext, unit: Unit) -> None:
     """S^T - log-sum-exp, masked and still without the scale's ``rest``, and dP^T - D of a unit, in L0C.
 
     With dropout dP^T alone.
     """
     geometry, terms = context.geometry, context.geometry.mask_terms
-    _subtract_statistics(context, unit, unit.s, 0, LOG_SUM_TERMS)
+    _subtract_statistics(context, unit, context.buffers.s_cube, 0, LOG_SUM_TERMS)
     if geometry.has_mask_tile:
         _add_mask(context, unit, _tile_column(context, unit), range(terms))
-    first_key, first_query = keys.first + unit.part.first, unit.queries.first + unit.chunk.first
+    first_key, first_query = unit.keys.first + unit.part.first, unit.queries.first + unit.chunk.first
     for strip in geometry.strips:
         with context.tik.if_scope(strip.border.crosses(first_key, unit.part.tiles, first_query, unit.chunk.tiles)):
             diagonals = range(terms, terms + 1) if strip.border.hides else range(terms)
-            _add_mask(context, unit, _strip_column(context, keys, unit, strip), diagonals)
+            _add_mask(context, unit, _strip_column(context, unit, strip), diagonals)
     if geometry.alibi_terms:
-        _add_alibi(context, tile, unit)
-    _multiply(context, tile.k, unit.tile.q, unit, unit.s, adds=True)
+        _add_alibi(context, unit)
+    _multiply(context, unit.key_tile.k, unit.tile.q, unit, context.buffers.s_cube, adds=True)
     if not geometry.dropout:
-        _subtract_statistics(context, unit, unit.dp, 1, TILE)
-    _multiply(context, tile.v, unit.tile.do, unit, unit.dp, adds=not geometry.dropout)
+        _subtract_statistics(context, unit, context.buffers.dp_cube, 1, TILE)
+    _multiply(context, unit.key_tile.v, unit.tile.do, unit, context.buffers.dp_cube, adds=not geometry.dropout)
 
 
-def _add_alibi(context: BackwardContext, tile: KeyTile, unit: Unit) -> None:
+def _add_alibi(context: BackwardContext, unit: Unit) -> None:
     """A key's bias, over the scale's ``rest``, to its scores with all queries of a chunk, exact in fp32."""
     tik, part, left = context.tik, unit.part, context.buffers.left.next()
-    tik.load2dv1(left, tile.alibi[part.first * TILE_ELEMENTS], 0, part.tiles, 1, 0, True)
+    tik.load2dv1(left, unit.key_tile.alibi[part.first * TILE_ELEMENTS], 0, part.tiles, 1, 0, True)
     terms, factor = context.geometry.alibi_terms, context.buffers.alibi_cube
-    tik.mmad(unit.s, left, factor, part.tiles * TILE, terms, unit.chunk.tiles * TILE, 1)
+    tik.mmad(context.buffers.s_cube, left, factor, part.tiles * TILE, terms, unit.chunk.tiles * TILE, 1)
 
 
 def _subtract_statistics(context: BackwardContext, unit: Unit, target: Any, kind: int, terms: int) -> None:
@@ -132,9 +131,11 @@ def _multiply(context: BackwardContext, keys_side: Any, queries_side: Any, unit:
     tik, depth, part, chunk = context.tik, context.geometry.depth, unit.part, unit.chunk
     left, right = context.buffers.left.next(), context.buffers.right.next()
     tik.load2dv1(left, keys_side[part.first * depth * TILE_ELEMENTS], 0, part.tiles * depth, 1, 0, False)
-    for strip in range(depth):
+    strips = 1 if chunk.tiles == unit.queries.tiles else depth  # a whole piece lies as the cube takes it
+    for strip in range(strips):
         source = queries_side[(strip * unit.queries.tiles + chunk.first) * TILE_ELEMENTS]
-        tik.load2dv1(right[strip * chunk.tiles * TILE_ELEMENTS], source, 0, chunk.tiles, 1, 0, False)
+        place = right[strip * chunk.tiles * TILE_ELEMENTS]
+        tik.load2dv1(place, source, 0, chunk.tiles * depth // strips, 1, 0, False)
     tik.mmad(target, left, right, part.tiles * TILE, context.problem.head_dim, chunk.tiles * TILE, int(adds))
 
 
@@ -148,7 +149,7 @@ def _add_mask(context: BackwardContext, unit: Unit, column: Column, diagonals: r
     for query_tile in range(unit.chunk.tiles):
         left = buffers.left.next()
         exact_k = column(left, query_tile)
-        target = unit.s[query_tile * unit.part.tiles * TILE_ELEMENTS]
+        target = context.buffers.s_cube[query_tile * unit.part.tiles * TILE_ELEMENTS]
         for number in diagonals:
             diagonal = buffers.diagonal[number * TILE_ELEMENTS]
             tik.mmad(target, left, diagonal, unit.part.tiles * TILE, exact_k, TILE, 1)
@@ -164,25 +165,25 @@ def _tile_column(context: BackwardContext, unit: Unit) -> Column:
     return column
 
 
-def _strip_column(context: BackwardContext, keys: KeyBlock, unit: Unit, strip: Strip) -> Column:
+def _strip_column(context: BackwardContext, unit: Unit, strip: Strip) -> Column:
     """The strip's middle has to meet the tile of keys where the border lies."""
 
     def column(left: Any, query_tile: int) -> int:
-        index = strip.index(keys.first + unit.part.first, unit.queries.first + unit.chunk.first + query_tile)
+        index = strip.index(unit.keys.first + unit.part.first, unit.queries.first + unit.chunk.first + query_tile)
         context.tik.load2dv1(left, context.buffers.strip, index, unit.part.tiles, 1, 0, False)
         return TILE
 
     return column
 
 
-def accumulate(context: BackwardContext, tile: KeyTile, unit: Unit, p: Any, ds: Any, fresh: Any) -> None:
+def accumulate(context: BackwardContext, unit: Unit, p: Any, ds: Any, fresh: Any) -> None:
     """Adds a unit's P^T and dS^T, [queries / 16][keys / 16] tiles in L1, to dV, dQ and dK in L0C.
 
     In this order: P^T is there first, and the vector unit waits for dQ.
     fresh: whether dV and dK of the part hold nothing yet (may be symbolic).
     """
     _add_to_keys(context, context.buffers.dv, p, unit.tile.do, unit, fresh)
-    _add_to_queries(context, tile, ds, unit)
+    _add_to_queries(context, ds, unit)
     _add_to_keys(context, context.buffers.dk, ds, unit.tile.q, unit, fresh)
 
 
@@ -209,10 +210,10 @@ def _add_to_keys(context: BackwardContext, gradient: Any, weights: Any, values: 
         multiply(1)
 
 
-def _add_to_queries(context: BackwardContext, tile: KeyTile, ds: Any, unit: Unit) -> None:
+def _add_to_queries(context: BackwardContext, ds: Any, unit: Unit) -> None:
     tik, depth, part, chunk = context.tik, context.geometry.depth, unit.part, unit.chunk
     left, right = context.buffers.left.next(), context.buffers.right.next()
     tik.load2dv1(left, ds, 0, unit.tiles, 1, 0, True)
-    tik.load2dv1(right, tile.k[part.first * depth * TILE_ELEMENTS], 0, part.tiles * depth, 1, 0, True)
+    tik.load2dv1(right, unit.key_tile.k[part.first * depth * TILE_ELEMENTS], 0, part.tiles * depth, 1, 0, True)
     add = int(part.index > 0)
     tik.mmad(context.buffers.dq, left, right, chunk.tiles * TILE, part.tokens, depth * TILE, add)

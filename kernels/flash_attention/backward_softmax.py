@@ -23,8 +23,8 @@ def weights(context: BackwardContext, unit: Unit) -> tuple[Any, Any]:
     p, ds = buffers.p.next(), buffers.ds.next()
     p_l1, ds_l1 = buffers.p_l1.next(), buffers.ds_l1.next()
     s = buffers.s if context.geometry.single_exp else p
-    tik.tensor_mov(s, unit.s, "m", 1, unit.tiles, 0, 0)
-    tik.tensor_mov(ds, unit.dp, "m", 1, unit.tiles, 0, 0)
+    tik.tensor_mov(s, buffers.s_cube, "m", 1, unit.tiles, 0, 0)
+    tik.tensor_mov(ds, buffers.dp_cube, "m", 1, unit.tiles, 0, 0)
     if context.scale.scores.rest != 1.0:
         apply(tik.vec_muls, elements, (s, s), context.scale.scores.rest)
     apply(tik.vec_exp, elements, (s, s))

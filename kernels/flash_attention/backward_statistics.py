@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from autotune.kernels.flash_attention.backward_context import BackwardContext
+from autotune.kernels.flash_attention.backward_context import BackwardContext, statistics_of
 from autotune.kernels.flash_attention.backward_products import LOG_SUM_TERMS, PRODUCTS_ROW
 from autotune.kernels.flash_attention.buffers import TILE_ELEMENTS
 from autotune.kernels.flash_attention.context import load
@@ -45,9 +45,9 @@ def _prepare(context: BackwardContext, head: Any, first: Any, tiles: int) -> Non
         _pack_products(context, log_sums, tiles)
     else:
         _split_products(context, products, tiles)
-        _store(context, products, first, tiles, 1)
+        _store(context, products, head, first, tiles, 1)
     _split_log_sums(context, log_sums, head, first, tiles)
-    _store(context, log_sums, first, tiles, 0)
+    _store(context, log_sums, head, first, tiles, 0)
 
 
 def _sum_products(context: BackwardContext, head: Any, first: Any, tiles: int) -> None:
@@ -118,8 +118,6 @@ def _split_log_sums(context: BackwardContext, target: Any, head: Any, first: Any
         apply_packed(tik.vec_sub, tiles, (left, left, rounded))
 
 
-def _store(context: BackwardContext, source: Any, first: Any, tiles: int, kind: int) -> None:
-    kinds = context.geometry.statistics
-    index = (context.core * (pad(context.problem.Nq) // TILE) + first) * kinds + kind
-    target = context.globals.statistics[index * TILE_ELEMENTS]
-    context.tik.data_move(target, source, 0, tiles, FRACTAL_BLOCKS, 0, (kinds - 1) * FRACTAL_BLOCKS)
+def _store(context: BackwardContext, source: Any, head: Any, first: Any, tiles: int, kind: int) -> None:
+    target, gap = statistics_of(context, head, first, kind), (context.geometry.statistics - 1) * FRACTAL_BLOCKS
+    context.tik.data_move(target, source, 0, tiles, FRACTAL_BLOCKS, 0, gap)

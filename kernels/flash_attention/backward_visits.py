@@ -1,19 +1,18 @@
 """The query blocks that a key block meets, in an order that keeps cube, vector unit and moves busy at once.
 
-The cube is AHEAD units ahead of the vector unit with S and dP, across query blocks too: the last units of a block leave
-the next block's first scores behind them. A piece of the next block is loaded where this block's has served. dQ of a
-chunk is taken only after the next unit's vector work, when its product has had the time to end.
+The cube computes S and dP of a unit as soon as the vector unit has taken in those before, across blocks of queries and
+of keys too, and takes up the products of a unit's weights after the next unit's vector work: their operands are in L1
+then, and no load to the cube holds up what is issued after it. dQ of a chunk is taken in a unit later still. A piece of
+the next block is loaded where this block's has served.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
 from autotune.kernels.flash_attention.backward_context import BackwardContext, KeyTile, Unit, units
-from autotune.kernels.flash_attention.backward_plans import AHEAD
 from autotune.kernels.flash_attention.backward_products import accumulate, load_queries, scores
 from autotune.kernels.flash_attention.backward_softmax import add_query_gradient, weights
 from autotune.kernels.flash_attention.context import KeyBlock, QueryBlock
@@ -22,6 +21,8 @@ from autotune.plan import TILE, TilingPlan, pad
 Units = list[Unit]
 OnUnits = Callable[[Units], None]
 """Something done with the units of a query block."""
+OnNext = Callable[[OnUnits], None]
+"""Does something with the units of the query block that comes next, where there is one."""
 
 
 class QueryBlocks:
@@ -64,28 +65,50 @@ class QueryBlocks:
         self.context.tik.scalar_min(end, self.end, self.whole)
         return end
 
-    def visit(self) -> None:
-        """Adds every block's part to dV and dK in L0C and to dQ in global memory."""
+    def on_first(self, act: OnUnits) -> None:
+        """Does something with the first block."""
+        self._with_block(self.start, act)
+
+    def begin(self) -> None:
+        """Before ``visit``: all pieces of the first block, and its first scores."""
+
+        def act(todo: Units) -> None:
+            for unit in todo:
+                if unit.last_of_piece:
+                    load_queries(self.context, unit)
+            scores(self.context, todo[0])
+
+        self.on_first(act)
+
+    def visit(self, aside: Callable[[], None] | None, then: OnNext | None) -> None:
+        """Adds every block's part to dV and dK in L0C and to dQ in global memory.
+
+        ``aside`` is done once, early on, beside the products. ``then`` does something with the first block of what is
+        visited next, where that is to be begun here.
+        """
         tik = self.context.tik
-        self._with_block(self.start, self._begin)
         if self.whole:
             with tik.for_range(self.start, self.end_of_whole, name="query_block") as number:
-                following = _Following(self, self._units(number), partial(self._with_block, number + 1))
-                self._visit(following, number == self.start, (number > self.start, self._units(number - 1)))
+                following = _Following(
+                    self.context, self._units(number), partial(self._with_block, number + 1, then=then)
+                )
+                before = (number > self.start, self._units(number - 1))
+                self._visit(following, number == self.start, before, aside)
         if not self.rest:
             self._end_after_whole()
         elif self.end is None:
-            self._visit_rest()
+            self._visit_rest(aside, then)
         else:
             with tik.if_scope(self.end > self.whole):
-                self._visit_rest()
+                self._visit_rest(aside, then)
             if self.whole:
                 with tik.else_scope():
                     self._end_after_whole()
 
-    def _visit_rest(self) -> None:
-        following = _Following(self, self._rest_units(), lambda act: None)
-        self._visit(following, self.start == self.whole, (self.start < self.whole, self._units(self.whole - 1)))
+    def _visit_rest(self, aside: Callable[[], None] | None, then: OnNext | None) -> None:
+        following = _Following(self.context, self._rest_units(), then or (lambda act: None))
+        before = (self.start < self.whole, self._units(self.whole - 1))
+        self._visit(following, self.start == self.whole, before, aside)
         add_query_gradient(self.context, self._rest_units()[-1])
 
     def _end_after_whole(self) -> None:
@@ -93,89 +116,99 @@ class QueryBlocks:
 
     def _units(self, number: Any) -> Units:
         block = QueryBlock(self.head, number * self.rows, self.rows, self.rows * TILE)
-        return units(self.context, block, self.keys)
+        return units(self.context, block, self.keys, self.tile)
 
     def _rest_units(self) -> Units:
         block = QueryBlock(self.head, self.whole * self.rows, pad(self.rest) // TILE, self.rest)
-        return units(self.context, block, self.keys)
+        return units(self.context, block, self.keys, self.tile)
 
-    def _with_block(self, number: Any, act: OnUnits) -> None:
-        """Does something with the query block of a number, where there is one to be visited."""
+    def _with_block(self, number: Any, act: OnUnits, then: OnNext | None = None) -> None:
+        """Does something with the query block of a number, where there is one to visit, or else with ``then``'s."""
         tik = self.context.tik
         with tik.if_scope(number < self.end_of_whole):
             act(self._units(number))
-        if self.rest:
-            with tik.else_scope(), nullcontext() if self.end is None else tik.if_scope(self.end > self.whole):
+        if not (self.rest or then):
+            return
+        with tik.else_scope():
+            if self.rest and self.end is None:
                 act(self._rest_units())
+            elif self.rest:
+                with tik.if_scope(self.end > self.whole):
+                    act(self._rest_units())
+                if then:
+                    with tik.else_scope():
+                        then(act)
+            elif then:
+                then(act)
 
-    def _begin(self, todo: Units) -> None:
-        """Before the first block: all of its pieces, and its first scores."""
-        for unit in todo:
-            if unit.last_of_piece:
-                load_queries(self.context, unit, self.keys)
-        for unit in todo[:AHEAD]:
-            self.score(unit)
-
-    def score(self, unit: Unit) -> None:
-        """S and dP of a unit."""
-        scores(self.context, self.tile, self.keys, unit)
-
-    def _visit(self, following: _Following, first: Any, before: tuple[Any, Units]) -> None:
+    def _visit(
+        self, following: _Following, first: Any, before: tuple[Any, Units], aside: Callable[[], None] | None
+    ) -> None:
         """The units of a block. first: whether no block came before; else dQ of the one before is still to be taken."""
         context, todo = self.context, following.todo
-        for number, unit in enumerate(todo):
-            p, ds = weights(context, unit)
-            if number + AHEAD < len(todo):
-                self.score(todo[number + AHEAD])
-            else:
-                following.score_in_place_of(number % AHEAD)
+        weighed: list[tuple[Any, Any]] = []
+
+        def finish(number: int) -> None:
+            unit = todo[number]
             if number == 0:
                 with context.tik.if_scope(before[0]):
                     add_query_gradient(context, before[1][-1])
             elif todo[number - 1].last_of_chunk:
                 add_query_gradient(context, todo[number - 1])
-            accumulate(context, self.tile, unit, p, ds, first if unit.first_of_part else False)
+            p, ds = weighed[number]
+            accumulate(context, unit, p, ds, first if unit.first_of_part else False)
             if unit.last_of_piece:
                 following.load(unit.piece)
+
+        for number, unit in enumerate(todo):
+            weighed.append(weights(context, unit))
+            if number + 1 < len(todo):
+                scores(context, todo[number + 1])
+            else:
+                following.score()
+            if number:
+                finish(number - 1)
+            if aside and number == min(1, len(todo) - 1):
+                with context.tik.if_scope(first):
+                    aside()
+        finish(len(todo) - 1)
+        following.finish()
 
 
 class _Following:
     """What can be done for the next block while the units ``todo`` of one are being worked on.
 
-    ``with_next`` does something with the next block's units, where there is a next block. Its pieces and first units
-    lie where this block's of the same number do.
+    ``with_next`` does something with the next block's units, where there is a next block. Its pieces lie where this
+    block's of the same number do.
     """
 
-    def __init__(self, blocks: QueryBlocks, todo: Units, with_next: Callable[[OnUnits], None]) -> None:
-        self.blocks, self.todo, self.with_next = blocks, todo, with_next
+    def __init__(self, context: BackwardContext, todo: Units, with_next: OnNext) -> None:
+        self.context, self.todo, self.with_next = context, todo, with_next
         self.loaded = 0
-        self.due: list[int] = []
+        self.score_is_due = False
 
-    def score_in_place_of(self, place: int) -> None:
-        """S and dP of the unit that takes this place in L0C, as soon as its queries are there."""
-        self.due.append(place)
-        self._score()
+    def score(self) -> None:
+        """S and dP of the first unit, as soon as its queries are there."""
+        self.score_is_due = True
+        if self.loaded:
+            self._score()
+
+    def _score(self) -> None:
+        self.with_next(lambda units: scores(self.context, units[0]))
 
     def load(self, piece: int) -> None:
         """Loads a piece over this block's, which has served."""
-
-        def act(units: Units) -> None:
-            for unit in units:
-                if unit.piece == piece and unit.last_of_piece:
-                    load_queries(self.blocks.context, unit, self.blocks.keys)
-
-        self.with_next(act)
+        self.with_next(lambda units: self._load(units, lambda number: number == piece))
         self.loaded = piece + 1
-        self._score()
+        if piece == 0 and self.score_is_due:
+            self._score()
 
-    def _score(self) -> None:
-        ready = [place for place in self.due if self.todo[place].piece < self.loaded]
-        self.due = [place for place in self.due if place not in ready]
+    def finish(self) -> None:
+        """After all units: the pieces that only the next block has."""
+        if self.loaded < len(self.context.geometry.pieces):
+            self.with_next(lambda units: self._load(units, lambda number: number >= self.loaded))
 
-        def act(units: Units) -> None:
-            for place in ready:
-                if place < len(units):
-                    self.blocks.score(units[place])
-
-        if ready:
-            self.with_next(act)
+    def _load(self, units: Units, chosen: Callable[[int], bool]) -> None:
+        for unit in units:
+            if unit.last_of_piece and chosen(unit.piece):
+                load_queries(self.context, unit)

@@ -73,15 +73,17 @@ def extras(arrays: Arrays) -> dict[str, Any]:
 def errors(problem: AttentionProblem, arrays: Arrays, found: Mapping[str, NDArray[np.floating]]) -> list[float]:
     """Relative L2 of dQ, dK and dV. A gradient that cancels is held against what cancels.
 
-    That is a share of dO (one key: dQ = dK = 0), and 1000 times what the rounding of O to fp16 alone does to it.
+    That is a share of dO, for dK times what Q is scaled by (one key: dQ = dK = 0), and 1000 times what the rounding of
+    O and dS to fp16 does to it.
     """
     q, k, v, do = (arrays[name] for name in ("q", "k", "v", "do"))
     exact = reference.gradients(q, k, v, do, problem, **extras(arrays))
-    least = 0.1 * problem.head_dim**-0.5 * np.linalg.norm(do.astype(np.float64))
-    unavoidable = rounding_of_o(problem, arrays)
+    least = 0.05 * problem.head_dim**-0.5 * np.linalg.norm(do.astype(np.float64))
+    size_of_q = max(1.0, float(np.sqrt(np.mean(q.astype(np.float64) ** 2))))
+    unavoidable = np.add(rounding_of_o(problem, arrays), rounding_of_ds(problem, arrays))
     return [
-        float(np.linalg.norm(found[name] - right) / max(np.linalg.norm(right), least, 1000 * error))
-        for name, right, error in zip(NAMES, exact, unavoidable)
+        float(np.linalg.norm(found[name] - right) / max(np.linalg.norm(right), least * size, 1000 * error))
+        for name, right, error, size in zip(NAMES, exact, unavoidable, (1.0, size_of_q, 1.0))
     ]
 
 
@@ -96,6 +98,31 @@ def rounding_of_o(problem: AttentionProblem, arrays: Arrays) -> tuple[float, flo
     dq = scale * error_of_d * reference.forward(q, k, k, problem, **given)[0]
     _, _, dk = reference.gradients(q, k, v, scale * error_of_d * q, problem, **given)
     return float(np.linalg.norm(dq)), float(np.linalg.norm(dk)), 0.0
+
+
+def rounding_of_ds(problem: AttentionProblem, arrays: Arrays) -> tuple[float, float, float]:
+    """Length of what independent errors of 2**-12 in each dS = P (M dP - D) put into dQ and dK."""
+    q, k, v, do = (arrays[name].astype(np.float64) for name in ("q", "k", "v", "do"))
+    given, kept = extras(arrays), arrays.get("dropout_mask", np.ones(()))
+    without_dropout = {name: array for name, array in given.items() if name != "dropout_mask"}
+    p = probabilities(q, k, replace(problem, dropout=False), without_dropout)
+    dp = (do @ v.swapaxes(-1, -2)) * kept
+    ds = p * (dp - np.sum(p * dp, axis=-1, keepdims=True))
+    share = 2.0**-12 * problem.head_dim**-0.5
+    squares = ds**2 @ k**2, ds.swapaxes(-1, -2) ** 2 @ q**2
+    dq, dk = (share * float(np.sqrt(square.sum())) for square in squares)
+    return dq, dk, 0.0
+
+
+def probabilities(q: Any, k: Any, problem: AttentionProblem, given: dict[str, Any]) -> Any:
+    """(B, H, Nq, N): the outputs for values that pick one key a column."""
+    step, unit = problem.head_dim, np.eye(problem.N)
+    columns = []
+    for first in range(0, problem.N, step):
+        v = np.zeros(k.shape)
+        v[..., : unit[first : first + step].shape[0]] = unit[:, first : first + step]
+        columns.append(reference.forward(q, k, v, problem, **given)[0])
+    return np.concatenate(columns, axis=-1)[..., : problem.N]
 
 
 def solve(
