@@ -148,6 +148,12 @@ class TestProblem:
         (link,) = page.links("best?")
         assert ask("/best", link.partition("?")[2]).json()["match"] == "exact"
 
+    def test_a_plan_of_a_sweep_that_goes_on(self, ask: Ask, store: Store, best: BestPlan) -> None:
+        store.publish(replace(best, finished=False))
+        page = parsed(ask("/problem", f"shape={SHAPE}"))
+        assert "unfinished" in page.words
+        assert "autotune sweep" in page.words
+
     def test_a_borrowed_plan_says_so_and_how_to_sweep(self, ask: Ask, store: Store, best: BestPlan) -> None:
         store.publish(best)
         page = parsed(ask("/problem", "shape=1,16,1024,1024,64"))
