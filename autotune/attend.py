@@ -136,7 +136,7 @@ def _from_database(problem: AttentionProblem, target: CpuTarget, db: str) -> tup
     device = Device(target.hardware, {target.name: target.fingerprint}, check)
     try:
         with closing(Store.open(db, create=False)) as store:
-            found = answer(problem, device, store)
+            found = answer(problem, device, store, target=target.name)
     except StoreError as error:
         return _default(problem, target), DEFAULT, f"the ladder ({error})"
     return (found.plan, found.match, db) if found else (_default(problem, target), DEFAULT, db)

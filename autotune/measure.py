@@ -17,6 +17,7 @@ from autotune.errors import ImplausibleTime
 
 Run = Callable[[], float]
 Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
 
 MAD = 1.4826
 """Standard deviations in a median distance, of normally distributed numbers."""
@@ -63,6 +64,37 @@ def warm_up(run: Run, window: int = 3, agreement: float = 0.03, most: int = 30) 
             return runs
         before = now
     return most - most % window
+
+
+@dataclass(frozen=True)
+class Sentinel:
+    """A run that is always the same: when its time changes, the machine has changed.
+
+    pulse: runs whose median is one reading. most_drift: change of a reading that is still noise, as a share; blocks:
+    how often a block is measured at most.
+    """
+
+    run: Run
+    pulse: int = 5
+    most_drift: float = 0.08
+    blocks: int = 3
+
+    def watch(self, block: Callable[[], Value]) -> tuple[Value, float]:
+        """What a block of measurements gives, and the drift over it; a block that drifted is measured again.
+
+        Where the last one drifted too, its drift says so.
+        """
+        before = self._read()
+        for _ in range(self.blocks):
+            found, after = block(), self._read()
+            drift = after / before - 1.0
+            if abs(drift) <= self.most_drift:
+                break
+            before = after
+        return found, drift
+
+    def _read(self) -> float:
+        return statistics.median(self.run() for _ in range(self.pulse))
 
 
 def affordable(runs: int, one_us: float, seconds: float, least: int = 3) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Mapping, Tuple, Union
 
 from autotune.errors import CandidateError
@@ -22,6 +22,8 @@ class Timing:
     spread_us: between their quartiles. wall_us: the same runs by the wall clock, where another clock decides.
     stays_best: of a best plan with an emulated time, how often it stays the fastest (0 to 1) when the numbers of the
     timing model that nobody is sure of are drawn anew; None where that is not known.
+    machine: of a measured time, the machine's state then: load, cpus, mhz, and drift, by how much a run that is always
+    the same was slower after the samples than before them (0.05 is 5 %).
     """
 
     time_us: float
@@ -32,6 +34,7 @@ class Timing:
     spread_us: float = 0.0
     wall_us: Tuple[float, ...] = ()
     stays_best: float | None = None
+    machine: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     def to_json(self) -> dict[str, Any]:
         """Field names to values."""

@@ -42,7 +42,7 @@ class Limit:
 
 
 class Pool:
-    """Runs as many trials at once as it has worker processes; each is started when it is first needed.
+    """Runs as many jobs at once as it has worker processes; each is started when it is first needed.
 
     A trial that crashes, hangs or fails to run is tried once more in a fresh process; then that is its outcome.
     make: builds a worker's executor. fingerprint: of the target that it must open.
@@ -84,11 +84,13 @@ class Pool:
         """As ``Executor.submit``. The future raises TargetUnavailable where no worker starts or all is lost."""
         return self._threads.submit(self._outcome, problem, plan)
 
-    def race(self, problem: AttentionProblem, plans: Sequence[TilingPlan]) -> Mapping[str, Timing]:
+    def race(self, problem: AttentionProblem, plans: Sequence[TilingPlan]) -> Future[Mapping[str, Timing]]:
         """As ``Executor.race``; Crashed and TimedOut are candidates' errors too."""
-        seconds = self._limit.first_s
-        times: Mapping[str, Timing] = self._threads.submit(self._ask, "race", problem, plans, seconds).result()
-        return times
+        return self._threads.submit(self._ask, "run_race", problem, plans, self._limit.first_s)
+
+    def confidence(self, problem: AttentionProblem, plans: Sequence[TilingPlan]) -> Future[float | None]:
+        """As ``Executor.confidence``."""
+        return self._threads.submit(self._ask, "sure", problem, plans, self._limit.first_s)
 
     def _outcome(self, problem: AttentionProblem, plan: TilingPlan) -> Outcome:
         outcome = self._once(problem, plan)
@@ -126,7 +128,10 @@ class Pool:
         with self._lock:
             if self._closed:
                 raise CancelledError
-            worker = Worker(self._make)
+            try:
+                worker = Worker(self._make)
+            except OSError as error:
+                raise TargetUnavailable(f"this machine starts no worker process: {error.strerror}") from error
             self._alive.add(worker)
         try:
             worker.wait_ready(self._fingerprint)

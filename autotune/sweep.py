@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 from autotune.allocation import Track
-from autotune.outcome import Outcome, Timed
+from autotune.errors import CandidateError
+from autotune.outcome import Outcome, Timed, Timing
 from autotune.plan import TilingPlan
 from autotune.problem import AttentionProblem
 from autotune.publishing import finish
@@ -49,7 +53,7 @@ class _Course:
         self._numbers = {problem: number for number, problem in enumerate(problems, 1)}
         self._waiting = {problem: Track() for problem in problems}
         self._open: dict[Tuning, Track] = {}
-        self._running: dict[Future[Outcome], tuple[Tuning, TilingPlan, float]] = {}
+        self._running: dict[Future[Any], Callable[[Future[Any]], None]] = {}  # and what to do when it is over
         self._results: dict[AttentionProblem, Result] = {}
         self._untold = set(self._numbers)
         self._through: set[AttentionProblem] = set()
@@ -63,6 +67,8 @@ class _Course:
                 self._collect()
             for tuning in list(self._open):
                 self._leave(tuning)
+            while self._running:
+                self._collect()
             for problem in self._through & set(self._waiting):
                 if best := self._results[problem].best:
                     finish(self._sweep.store, best)
@@ -78,29 +84,32 @@ class _Course:
         return Report(self._sweep.name, self._sweep.target.name, tuple(results), interrupted, not_reached)
 
     def _fill(self) -> bool:
-        """Starts trials until every worker has one; False where none is running."""
+        """Starts trials until every worker has something to do; False where none has."""
         while len(self._running) < self._sweep.executor.workers and self._seconds() > 0:
             found = self._next()
             if found is None:
                 break
+            tuning, plan = found
             began = self._sweep.clock()
-            future = self._sweep.executor.submit(found[0].problem, found[1])
-            self._running[future] = (*found, began)
+            future = self._sweep.executor.submit(tuning.problem, plan)
+            self._running[future] = partial(self._receive, tuning, plan, began)
         return bool(self._running)
 
     def _collect(self) -> None:
-        """Takes in the trials that are done, at least one."""
+        """Goes on with what is over, at least one trial, race or question."""
         done, _ = wait(self._running, return_when=FIRST_COMPLETED)
         for future in [future for future in self._running if future in done]:
-            tuning, plan, began = self._running.pop(future)
-            trial = tuning.receive(plan, future.result())
-            self._tried += 1
-            self._to_do -= 1
-            self._open[tuning].add(time_us(trial.outcome), self._sweep.clock() - began)
-            default_us, left = time_us(tuning.default()), self._seconds_left()
-            self._sweep.notify(Tried(trial, tuning.done, tuning.planned, tuning.best(), default_us, left))
-            if tuning.over:
-                self._leave(tuning)
+            self._running.pop(future)(future)
+
+    def _receive(self, tuning: Tuning, plan: TilingPlan, began: float, future: Future[Outcome]) -> None:
+        trial = tuning.receive(plan, future.result())
+        self._tried += 1
+        self._to_do -= 1
+        self._open[tuning].add(time_us(trial.outcome), self._sweep.clock() - began)
+        default_us, left = time_us(tuning.default()), self._seconds_left()
+        self._sweep.notify(Tried(trial, tuning.done, tuning.planned, tuning.best(), default_us, left))
+        if tuning.over:
+            self._leave(tuning)
 
     def _next(self) -> tuple[Tuning, TilingPlan] | None:
         """A trial of a problem that is open, or else of the next one; None where none can be started now."""
@@ -137,11 +146,32 @@ class _Course:
         return tuning
 
     def _leave(self, tuning: Tuning) -> None:
-        """Settles a problem; where the time is limited and more of it can be tried, it waits for another turn."""
-        if tuning.tried:
-            tuning.settle()
-        waits = self._limited and not tuning.complete
-        self._conclude(tuning, finished=not waits)
+        """A problem has had its trials: first its finalists race, where they do."""
+        finalists = tuning.finalists()
+        if finalists:
+            self._running[self._sweep.executor.race(tuning.problem, finalists)] = partial(self._ask_how_sure, tuning)
+        else:
+            self._ask_how_sure(tuning)
+
+    def _ask_how_sure(self, tuning: Tuning, race: Future[Mapping[str, Timing]] | None = None) -> None:
+        if race:
+            # A finalist that fails now was right and fast before: what its trial said still stands.
+            with suppress(CandidateError):
+                tuning.race_ended(race.result())
+        plans = tuning.doubtful(finished=not self._waits(tuning))
+        if plans:
+            self._running[self._sweep.executor.confidence(tuning.problem, plans)] = partial(self._close, tuning)
+        else:
+            self._close(tuning)
+
+    def _close(self, tuning: Tuning, share: Future[float | None] | None = None) -> None:
+        """Sums a problem up; where the time is limited and more of it can be tried, it waits for another turn."""
+        sure = None
+        if share:
+            with suppress(CandidateError):
+                sure = share.result()
+        waits = self._waits(tuning)
+        self._conclude(tuning, not waits, sure)
         track = self._open.pop(tuning)
         if tuning.over:
             self._through.add(tuning.problem)
@@ -151,8 +181,11 @@ class _Course:
             self._to_do -= max(0, tuning.planned - tuning.done)
             self._tell(self._results[tuning.problem])
 
-    def _conclude(self, tuning: Tuning, finished: bool) -> None:
-        result, before = tuning.conclude(finished), self._results.get(tuning.problem)
+    def _waits(self, tuning: Tuning) -> bool:
+        return self._limited and not tuning.complete
+
+    def _conclude(self, tuning: Tuning, finished: bool, stays_best: float | None = None) -> None:
+        result, before = tuning.conclude(finished, stays_best), self._results.get(tuning.problem)
         if before:
             tried, published = before.tried + result.tried, before.published or result.published
             result = replace(result, tried=tried, published=published)

@@ -9,12 +9,10 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from autotune.candidates import Check, candidates, coordinates, takes_more_room
-from autotune.errors import CandidateError
 from autotune.executor import Executor
 from autotune.kernels.targets.base import Racing, Target
 from autotune.outcome import BestPlan, Outcome, Rejected, Timed, Timing, Trial, outcome_to_json
@@ -24,11 +22,10 @@ from autotune.publishing import Publisher, Store
 from autotune.report import Result, time_us
 from autotune.search.ask_tell import Search
 
-Confidence = Callable[[AttentionProblem, Sequence[TilingPlan]], float | None]
-"""How often the first of some plans stays the fastest of them, from 0 to 1; None where nobody can say."""
-
 FINALISTS = 4
-"""Plans, the best one included, whose order is looked at again: where times are measured, they race."""
+"""Plans, the best one included, that the target is asked how sure their order is."""
+RACERS = 8
+"""Plans that race where times are measured: the best may be some places down, as far as a trial's noise reaches."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +41,7 @@ class Effort:
 class Terms:
     """What the problems of a sweep share. name: identifies the sweep in what it records. window: see above.
 
-    strategies: those that propose plans, none for all. check: see ``candidates``. confidence: see ``Confidence``.
+    strategies: those that propose plans, none for all. check: see ``candidates``.
     """
 
     name: str
@@ -54,7 +51,6 @@ class Terms:
     effort: Effort
     strategies: Sequence[str] = ()
     check: Check = lambda problem, plan: None
-    confidence: Confidence = lambda problem, plans: None
     window: int = 1
 
 
@@ -130,27 +126,33 @@ class Tuning:
             self._publisher.so_far(self._best_plan(trial, finished=False))
         return trial
 
-    def settle(self) -> None:
-        """Where times are measured, races the fastest plans and the default: the best of many noisy times flatters.
+    def finalists(self) -> list[TilingPlan]:
+        """Where times are measured, what has to race: the best of many noisy times flatters. Else, or for one, none.
 
-        What is served keeps its place in a tie, the default where nothing is.
+        What is served comes first and keeps its place in a tie; the default where nothing is.
         """
         served = self._publisher.served()
         keys = [served.plan.key, self._default] if served and served.finished else [self._default]
         standing = [self.trials[key] for key in keys if key in self.trials]
         incumbents = [trial.plan for trial in standing if isinstance(trial.outcome, Timed)]
-        finalists = {plan.key: plan for plan in (*incumbents, *self._fastest())}
-        if not isinstance(self._terms.target, Racing) or len(finalists) < 2:
-            return
-        # A finalist that fails now was right and fast before: what its trial said still stands.
-        with suppress(CandidateError):
-            self._raced = dict(self._terms.executor.race(self.problem, list(finalists.values())))
+        plans = list({plan.key: plan for plan in (*incumbents, *self._fastest(RACERS))}.values())
+        return plans if isinstance(self._terms.target, Racing) and self.tried and len(plans) > 1 else []
 
-    def conclude(self, finished: bool) -> Result:
+    def race_ended(self, times: Mapping[str, Timing]) -> None:
+        """times: of the finalists by key, the winner first."""
+        self._raced = dict(times)
+
+    def doubtful(self, finished: bool) -> list[TilingPlan]:
+        """The fastest plans, where it is not known yet how sure the first of them is; else none."""
+        known = self._known_to_stay() is not None and not finished
+        return self._fastest(FINALISTS) if self.tried and not known else []
+
+    def conclude(self, finished: bool, stays_best: float | None = None) -> Result:
         """Publishes the best plan and sums the problem up; finished: whether the sweep is through with it."""
         trial, best = self.best(), None
         if trial:
-            best = self._best_plan(trial, finished, self._stays_best(trial, finished))
+            sure = self._known_to_stay() if stays_best is None else stays_best
+            best = self._best_plan(trial, finished, sure)
             self._publisher.last_word(best, self._raced)
         statuses = Counter(outcome_to_json(trial.outcome)["status"] for trial in self.trials.values())
         return Result(self.problem, best, self.default(), dict(statuses), self.tried, self._publisher.published)
@@ -186,16 +188,13 @@ class Tuning:
         """Faster first; of equally fast ones that which was known or asked for first, whenever it was done."""
         return time_us(trial.outcome) or math.inf, self._asked.get(trial.plan.key, -1)
 
-    def _fastest(self) -> list[TilingPlan]:
-        return [trial.plan for trial in sorted(self._timed(), key=self._rank)[:FINALISTS]]
+    def _fastest(self, count: int) -> list[TilingPlan]:
+        return [trial.plan for trial in sorted(self._timed(), key=self._rank)[:count]]
 
-    def _stays_best(self, best: Trial, finished: bool) -> float | None:
-        """The target's confidence in the best plan; that which is served, where nothing new is known of the plan."""
-        served = self._publisher.served()
-        known = served.timing.stays_best if served and served.plan.key == best.plan.key else None
-        if not self.tried or (known is not None and not finished):
-            return known
-        return self._terms.confidence(self.problem, self._fastest())
+    def _known_to_stay(self) -> float | None:
+        """What is known of the best plan because it is served."""
+        served, best = self._publisher.served(), self.best()
+        return served.timing.stays_best if served and best and served.plan.key == best.plan.key else None
 
     def _default_trial(self) -> Trial | None:
         return self.trials.get(self._default)

@@ -154,7 +154,7 @@ def _inputs(problem: AttentionProblem) -> dict[str, Array]:
     batch, heads, nq, n, head_dim = problem.shape
     shapes = {"q": (batch, heads, nq, head_dim), "k": (batch, heads, n, head_dim), "v": (batch, heads, n, head_dim)}
     inputs: dict[str, Array] = {
-        name: random.standard_normal(shape).astype(np.float16) for name, shape in shapes.items()
+        name: _stored(random.standard_normal(shape), problem.dtype) for name, shape in shapes.items()
     }
     if problem.attn_mask in ("full", "shared"):
         mask = random.random((batch if problem.attn_mask == "full" else 1, nq, n)) < MASKED
@@ -167,6 +167,14 @@ def _inputs(problem: AttentionProblem) -> dict[str, Array]:
     if problem.alibi:
         inputs["alibi"] = random.normal(scale=2.0, size=(batch, heads, 1, n)).astype(np.float16)
     return inputs
+
+
+def _stored(numbers: Array, dtype: str) -> Array:
+    """Numbers that a problem's type has: float16, or float32 cut to the 16 upper bits, which are a bfloat16."""
+    if dtype == "float16":
+        return numbers.astype(np.float16)
+    bits = numbers.astype(np.float32).view(np.uint32) & np.uint32(0xFFFF0000)
+    return bits.view(np.float32)
 
 
 def _do(problem: AttentionProblem) -> Array:

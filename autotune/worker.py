@@ -40,23 +40,33 @@ class Worker:
     """The parent's side. Not for several threads, but any may ``kill`` it.
 
     It must be started by a thread that lives as long as it should: Linux counts the end of that thread as the parent's.
+    Raises OSError where the machine starts no process.
     """
 
     def __init__(self, make: Make) -> None:
         self._pipe, theirs = Pipe()
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the worker
-        with theirs:
-            self._process = subprocess.Popen(
-                # -P: a file of the caller's folder must not stand in for a module.
-                [sys.executable, "-P", "-m", __name__, str(theirs.fileno()), str(os.getpid())],
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-                stdin=subprocess.DEVNULL,
-                stdout=self._log,
-                stderr=self._log,
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,
-            )
+        try:
+            self._process = self._start(theirs)
+        except OSError:
+            self._pipe.close()
+            self._log.close()
+            raise
+        finally:
+            theirs.close()
         self._pipe.send(make)
+
+    def _start(self, theirs: Connection) -> subprocess.Popen[bytes]:
+        # -P: a file of the caller's folder must not stand in for a module.
+        return subprocess.Popen(
+            [sys.executable, "-P", "-m", __name__, str(theirs.fileno()), str(os.getpid())],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=self._log,
+            pass_fds=[theirs.fileno()],
+            start_new_session=True,
+        )
 
     def wait_ready(self, fingerprint: str) -> None:
         """Raises TargetUnavailable where the process does not start, or opens another target than this one."""

@@ -25,11 +25,12 @@ import numpy as np
 from autotune.errors import PlanRejected
 from autotune.kernels.davinci import timing
 from autotune.kernels.davinci.explain import explain
+from autotune.kernels.davinci.timeline import timeline
 from autotune.kernels.targets.emulated import EmulatedTarget
 from autotune.plan import CoreSplit, TilingPlan, pad
 from autotune.problem import AttentionProblem
 from autotune.strategies.core_split import complete
-from benchmarks import bars
+from benchmarks import bars, pictures
 from tests.real import public_kernels
 from tests.real.public_cases import TRIANGLE, Case, Inputs
 
@@ -84,6 +85,8 @@ BACKWARD = Op(
     "S fp16, exp fp32, P, dP and dS fp16",
     {"float32": "S fp32, exp fp32, P, dP - D and dS fp16", "float16": "S - lse fp16, exp fp16, P, dP - D and dS fp16"},
 )
+PICTURE = (24_000, 24_000)
+"""Cycles that the picture begins with and has: of a core in the middle of its work."""
 BAR_NAMES = ("speedup_over_public_best", "speedup_over_public_default", "slowest_speedup", "over_bound")
 
 
@@ -100,7 +103,11 @@ def main() -> int:
     """The script."""
     parser = bars.parser(__doc__, "few plans")
     parser.add_argument("--markdown", action="store_true", help="the tables as docs/kernels.md shows them")
+    parser.add_argument("--timeline", type=Path, metavar="FILE.svg", help="draw a core before and after, and end")
     options = parser.parse_args()
+    if options.timeline:
+        options.timeline.write_text(before_and_after(EmulatedTarget("Ascend910A")), encoding="utf-8")
+        return 0
     report = measure(options.quick)
     return bars.finish(report, options.json, markdown if options.markdown else text)
 
@@ -115,6 +122,17 @@ def measure(quick: bool) -> dict[str, Any]:
         report["ops"][op.name] = {"public_precision": op.public, "precision": op.precision, "shapes": shapes}
         report["bars"] |= {f"{op.name} {name}": held for name, held in _bars(op, shapes)}
     return report
+
+
+def before_and_after(target: EmulatedTarget) -> str:
+    """One core on the first shape: the public forward kernel by default, and ours with its plan of the table."""
+    problem = PROBLEMS[0]
+    plan = TilingPlan(256, 1024, CoreSplit("even"), slice_rows=64, exp="float16")
+    ours = target.compile(problem, complete(plan, problem, target.hardware)).tik.program
+    public = _build_public(problem, PUBLIC_DEFAULT)
+    titles = ("flash-attention 1.0.0, 128 x 128", "ours, 256 x 1024 in slices of 64, fp16 exponential")
+    drawn = [(title, timeline(program)) for title, program in zip(titles, (public, ours))]
+    return pictures.svg(drawn, *PICTURE)
 
 
 def _bars(op: Op, shapes: list[dict[str, Any]]) -> Iterator[tuple[str, Any]]:
@@ -153,6 +171,15 @@ def _public(problem: AttentionProblem, blocks: tuple[int, int]) -> int | None:
     causal = problem.attn_mask == "causal"
     if problem.N % blocks[1] or problem.Nq % blocks[0] or (causal and blocks != PUBLIC_DEFAULT):
         return None
+    try:
+        return timing.estimate(_build_public(problem, blocks)).cycles
+    except public_kernels.davinci.errors.CapacityError:
+        return None
+
+
+def _build_public(problem: AttentionProblem, blocks: tuple[int, int]) -> Any:
+    """The public kernel's program. Raises CapacityError."""
+    causal = problem.attn_mask == "causal"
     batch, heads, nq, n, head_dim = problem.shape
     q, k = (np.zeros((batch, heads, length, head_dim), np.float16) for length in (nq, n))
     dropout = (
@@ -160,14 +187,9 @@ def _public(problem: AttentionProblem, blocks: tuple[int, int]) -> int | None:
     )  # only its shape counts
     given = Inputs(q, k, k, q, TRIANGLE if causal else None, dropout)
     case = Case(problem.shape, mask="tile" if causal else "none", dropout=problem.dropout, blocks=blocks)
-    try:
-        if problem.op == FORWARD.name:
-            built = public_kernels.build_forward(case, given)
-        else:
-            built = public_kernels.build_gradients(case, given, q, np.zeros(q.shape[:3], np.float32))
-    except public_kernels.davinci.errors.CapacityError:
-        return None
-    return timing.estimate(built.instance.program).cycles
+    if problem.op == FORWARD.name:
+        return public_kernels.build_forward(case, given).instance.program
+    return public_kernels.build_gradients(case, given, q, np.zeros(q.shape[:3], np.float32)).instance.program
 
 
 def _ours(

@@ -1,17 +1,22 @@
-"""Whether the fastest plan wins a race on a noisy clock: simulated clocks whose truth is known.
+"""Whether the fastest plan wins on a noisy clock: races on simulated clocks, and whole sweeps on this machine.
 
 python benchmarks/measure.py [--quick] [--json]      exit code 1 where a bar is missed
 
-Each case draws its candidates' true times, then disturbs every run: log-normal noise, bursts that slow several runs in
-a row, drift over the race, single outliers, or all of these. The loss of a race is how much slower than the fastest
-candidate the crowned one truly is. 400 races a case (60 with --quick), at most 5 runs a candidate.
+Races: each case draws its candidates' true times, then disturbs every run: log-normal noise, bursts that slow several
+runs in a row, drift over the race, single outliers, or all of these. The loss of a race is how much slower than the
+fastest candidate the crowned one truly is. 400 races a case, at most 5 runs a candidate.
+
+Sweeps (where there is a C compiler): two of one problem from different seeds, on the machine as it is and with another
+process on every core; their winners, run in turn, must be as fast as each other. 40 trials each (10 with --quick).
 """
 
 from __future__ import annotations
 
 import math
 import statistics
+import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,12 +25,28 @@ from typing import Any
 
 sys.path.append(str(Path(__file__).parents[1]))
 
-from autotune.measure import Rules, race
+from autotune.cli.composition import BUDGET, kernel_check
+from autotune.db.store import Store
+from autotune.errors import TargetUnavailable
+from autotune.executor import InProcess
+from autotune.kernels.targets.cpu import CpuTarget
+from autotune.measure import Rules, race, undisturbed
+from autotune.plan import TilingPlan
+from autotune.problem import AttentionProblem
+from autotune.strategies.core_split import complete
+from autotune.sweep import Sweep
+from autotune.tuning import Effort
+from autotune.verify import Verifier
 from benchmarks import bars
 
 MOST_LOSS_PERCENT = 0.6
 MOST_RUNS_EACH = 5.0
 RULES = Rules()
+MOST_DISAGREEMENT_PERCENT = 2.0
+"""Between the winners of two sweeps."""
+PROBLEM = AttentionProblem.of((1, 8, 512, 512, 64))
+ROUNDS = 201
+"""Runs of each winner, in turn."""
 
 
 @dataclass(frozen=True)
@@ -106,8 +127,8 @@ def one_race(noise: Noise, draw: Callable[[Random], list[float]], seed: int, rul
     return 100.0 * (times[ended.winner] / min(times) - 1.0), ended.runs / len(times)
 
 
-def measure(races: int, rules: Rules = RULES) -> dict[str, Any]:
-    """Means over the races of each case."""
+def measure(races: int, trials: int, rules: Rules = RULES) -> dict[str, Any]:
+    """Means over the races of each case, and by how much the winners of sweeps differ."""
     held, figures = {}, {}
     for name, (noise, draw) in CASES.items():
         found = [one_race(noise, draw, seed, rules) for seed in range(races)]
@@ -116,7 +137,49 @@ def measure(races: int, rules: Rules = RULES) -> dict[str, Any]:
         if name not in WITHOUT_BAR:
             ok = loss <= MOST_LOSS_PERCENT and runs <= MOST_RUNS_EACH
             held[f"{name}_loss_percent"] = {"value": loss, "bar": MOST_LOSS_PERCENT, "ok": ok}
-    return {"bars": held, "figures": figures, "races": races}
+    for name, percent in disagreements(trials).items():
+        held[f"sweeps_{name}_disagree_percent"] = bars.at_most(percent, MOST_DISAGREEMENT_PERCENT)
+    return {"bars": held, "figures": figures, "races": races, "trials": trials}
+
+
+def disagreements(trials: int) -> dict[str, float]:
+    """In percent, on the machine as it is and with every core busy; nothing without a compiler."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            target = CpuTarget(Path(folder))
+        except TargetUnavailable as error:
+            print(f"no sweeps: {error}", file=sys.stderr)
+            return {}
+        found = {"quiet": disagreement(target, Path(folder) / "quiet", trials)}
+        busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(target.hardware.cores)]
+        try:
+            found["busy"] = disagreement(target, Path(folder) / "busy", trials)
+        finally:
+            for process in busy:
+                process.kill()
+                process.wait()
+        return found
+
+
+def disagreement(target: CpuTarget, folder: Path, trials: int) -> float:
+    """By how much the winners of two sweeps differ when they run in turn, in percent."""
+    folder.mkdir()
+    winners = [winner(target, f"sqlite:///{folder}/{seed}.db", Effort(trials, seed=seed)) for seed in (0, 1)]
+    watches = [target.compile(PROBLEM, complete(plan, PROBLEM, target.hardware)).stopwatch() for plan in winners]
+    times = [[watch() for watch in watches] for _ in range(ROUNDS)]
+    one, other = (undisturbed(column) for column in zip(*times))
+    return 100.0 * abs(one / other - 1.0)
+
+
+def winner(target: CpuTarget, db: str, effort: Effort) -> TilingPlan:
+    """The best plan of a sweep with a database of its own."""
+    store = Store.open(db)
+    executor = InProcess(target, Verifier(), BUDGET)
+    [result] = Sweep("measure", target, store, executor, effort, check=kernel_check(target)).run([PROBLEM]).results
+    store.close()
+    if result.best is None:
+        raise TargetUnavailable("no plan works on this machine")
+    return result.best.plan
 
 
 def text(report: dict[str, Any]) -> str:
@@ -130,8 +193,8 @@ def text(report: dict[str, Any]) -> str:
 
 def main() -> int:
     """The script."""
-    options = bars.parser(__doc__, "60 races a case instead of 400").parse_args()
-    report = measure(races=60 if options.quick else 400)
+    options = bars.parser(__doc__, "10 trials a sweep instead of 40").parse_args()
+    report = measure(races=400, trials=10 if options.quick else 40)
     return bars.finish(report, options.json, text)
 
 

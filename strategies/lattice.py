@@ -44,7 +44,8 @@ class LatticeTiling(TilingStrategy):
     def plans(cls, problem: AttentionProblem, hardware: Hardware) -> Iterable[TilingPlan]:
         on_chip = hardware.ub_bytes > 0
         forward = problem.op == "flash_attention"
-        half = (not forward or problem.attn_mask in ("none", "causal")) and not problem.high_precision and on_chip
+        masks_are_borders = problem.attn_mask in ("none", "causal") and not (problem.window or problem.block_window)
+        half = (not forward or masks_are_borders) and not problem.high_precision and on_chip
         for Br, Bc in sorted(blocks(problem, hardware), key=lambda block: (-block[0] * block[1], -block[0])):
             cores = block_num(problem, Br, Bc, hardware)
             slices = [rows for rows in (SLICES if forward and on_chip else (0,)) if rows < Br and not Br % (rows or Br)]

@@ -75,8 +75,8 @@ LIMITS: Tuple[Tuple[str, str, Callable[[Block], int]], ...] = (
 
 
 def gradient_l1_bytes(block: Block) -> int:
-    """Q, dO and two columns of statistics of the query block, and K and V in each of their buffers, all fp16."""
-    return 2 * FP16 * (block.Br * (block.head_dim + TILE) + block.buffers * block.Bc * block.head_dim)
+    """Q, dO and a column of statistics of the query block, and K and V in each of their buffers, all fp16."""
+    return FP16 * (block.Br * (2 * block.head_dim + TILE) + 2 * block.buffers * block.Bc * block.head_dim)
 
 
 def gradient_l0c_bytes(block: Block) -> int:

@@ -6,6 +6,9 @@ Standard library only, Python 3.8 syntax.
 
 from __future__ import annotations
 
+import signal
+import threading
+from contextlib import contextmanager
 from importlib import metadata
 from itertools import islice
 from typing import Callable, Dict, Iterable, Iterator, List, Tuple
@@ -19,6 +22,8 @@ GROUP = "autotune.strategies"
 BUILT_IN = "built-in"
 MAX_PLANS = 1 << 17
 """Plans taken from one third-party strategy: a generator without end must not stop a sweep."""
+MAX_SECONDS = 20.0
+"""For the plans of one third-party strategy for one problem."""
 
 _distributions: Dict[str, str] = {}
 """Top-level module to the distribution whose entry point named it."""
@@ -49,12 +54,35 @@ def guarded(
     """The legal plans of a third-party strategy up to its first error, and that error as a sentence."""
     found: List[TilingPlan] = []
     try:
-        for plan in islice(plans(), MAX_PLANS + 1):
-            _check(plan, len(found), problem)
-            found.append(plan)
+        with _interrupted_after(MAX_SECONDS):
+            for plan in islice(plans(), MAX_PLANS + 1):
+                _check(plan, len(found), problem)
+                found.append(plan)
     except Exception as error:  # noqa: BLE001  other people's code may raise anything
         return found, [f"strategy {name!r} stopped after {len(found)} plan(s): {_text(error)}"]
     return found, []
+
+
+@contextmanager
+def _interrupted_after(seconds: float) -> Iterator[None]:
+    """Raises TimeoutError in the block, and again each second for code that catches it.
+
+    Python interrupts the main thread alone, and no loop in C. A timer that was set before goes on afterwards.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(*_: object) -> None:
+        raise TimeoutError(f"it takes more than {seconds:g} s")
+
+    handler = signal.signal(signal.SIGALRM, interrupt)
+    timer = signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *timer)
+        signal.signal(signal.SIGALRM, handler)
 
 
 def _check(plan: object, position: int, problem: AttentionProblem) -> None:

@@ -64,7 +64,7 @@ def test_what_a_kernel_build_imports_runs_on_python_3_8() -> None:
     assert (result.returncode, result.stdout) == (0, "")
 
 
-@pytest.mark.parametrize("path", [".ci/run", "script/test", "script/demo"])
+@pytest.mark.parametrize("path", [".ci/run", "script/test", "script/demo", "script/sanitize"])
 def test_a_script_is_executable_and_bash_can_read_it(path: str) -> None:
     assert os.access(ROOT / path, os.X_OK)
     assert subprocess.run(["bash", "-n", ROOT / path], check=False).returncode == 0

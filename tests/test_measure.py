@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import count
 from random import Random
 
 import pytest
 
 from autotune.errors import ImplausibleTime
-from autotune.measure import Rules, affordable, check_plausible, race, spread, undisturbed, warm_up
+from autotune.measure import Rules, Sentinel, affordable, check_plausible, race, spread, undisturbed, warm_up
 
 
 def noisy(true_us: float, random: Random, sigma: float = 0.05) -> Callable[[], float]:
@@ -31,6 +31,36 @@ def test_warming_up_is_given_up_in_the_end() -> None:
 @pytest.mark.parametrize(("one_us", "expected"), [(1.0, 9), (1e6, 5), (1e9, 3)])
 def test_runs_that_can_be_afforded(one_us: float, expected: int) -> None:
     assert affordable(9, one_us, 5.0) == expected
+
+
+def sentinel(readings: Iterable[float]) -> Sentinel:
+    """Of one run a reading."""
+    left = iter(readings)
+    return Sentinel(lambda: next(left), pulse=1)
+
+
+def test_a_block_that_drifted_is_measured_again() -> None:
+    """The machine slows by a tenth during the first block, and stays so."""
+    blocks = count(1)
+    found, drift = sentinel([100.0, 110.0, 111.0]).watch(lambda: next(blocks))
+    assert found == 2 and drift == pytest.approx(111 / 110 - 1)
+
+
+def test_noise_of_the_sentinel_is_no_drift() -> None:
+    blocks = count(1)
+    found, drift = sentinel([100.0, 93.0]).watch(lambda: next(blocks))
+    assert found == 1 and drift == pytest.approx(-0.07)
+
+
+def test_a_machine_that_never_settles_says_so() -> None:
+    blocks = count(1)
+    found, drift = sentinel(100.0 * 1.2**step for step in count()).watch(lambda: next(blocks))
+    assert found == 3 and drift == pytest.approx(0.2)
+
+
+def test_one_slow_run_is_no_drift() -> None:
+    readings = iter([1.0, 1.0, 9.0, 1.0, 1.0] * 2)
+    assert Sentinel(lambda: next(readings)).watch(lambda: "found") == ("found", 0.0)
 
 
 def test_slow_samples_say_least() -> None:

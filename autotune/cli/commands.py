@@ -122,7 +122,6 @@ def sweep(
             effort=effort,
             strategies=strategy or (),
             check=composition.kernel_check(target),
-            confidence=composition.confidence(target),
             window=composition.window(target),
             notify=notify,
         ).run(problems)

@@ -35,12 +35,17 @@ CONFIDENCE_DRAWS = 10
 """Draws of the timing model's uncertain numbers for each best plan; `autotune explain --sensitivity` makes more."""
 BUDGET = TimingBudget(repeats=9, seconds=4.0)
 """Of one trial where times are measured: for warming up, and again for the samples."""
-AHEAD = 4
-"""Trials of a problem that are chosen before the first of them is known, where several can run at once."""
+AHEAD = 2
+"""Trials of a problem that are chosen before the first of them is known, where several can run at once.
+
+Share of the best known time after 40 trials, mean of 16 seeds, on the emulated problems 1,4,384,384,32 and
+1,8,1024,1024,64: 0.992 and 0.920 one by one, 0.983 and 0.925 with two, 0.982 and 0.889 with four.
+"""
 
 _TARGETS: dict[str, Callable[..., Target]] = {
     **{f"emulated:{name}": partial(EmulatedTarget, name) for name in SOCS},
     "cpu": lambda: CpuTarget(cache_folder()),
+    "cpu-cold": lambda: CpuTarget(cache_folder(), cold=True),
 }
 _CHECKS = {"flash_attention": plans.check, "flash_attention_grad": backward_plans.check}
 
@@ -97,21 +102,26 @@ def targets() -> tuple[list[Target], dict[str, str]]:
 
 def devices(first: str) -> Devices:
     """What plans are served for: the chips of all usable targets, that of the target ``first`` before others."""
+    usable = targets()[0]
     found = {
         target.hardware.name: Device(
             target.hardware,
-            {target.name: target.fingerprint},
+            {each.name: each.fingerprint for each in usable if each.hardware == target.hardware},
             kernel_check(target),
             partial(explain, target) if isinstance(target, EmulatedTarget) else None,
         )
-        for target in targets()[0]
+        for target in usable
     }
     return dict(sorted(found.items(), key=lambda item: first not in item[1].targets))
 
 
 def in_process(name: str) -> InProcess:
     """Runs trials on the target of that name in this process. Raises as ``open_target``."""
-    return InProcess(open_target(name), Verifier(), BUDGET)
+    return _in_process(open_target(name))
+
+
+def _in_process(target: Target) -> InProcess:
+    return InProcess(target, Verifier(), BUDGET, confidence(target))
 
 
 def executor(target: Target, workers: str) -> AbstractContextManager[Executor]:
@@ -120,7 +130,7 @@ def executor(target: Target, workers: str) -> AbstractContextManager[Executor]:
     Raises InvalidInput for more than one where times are measured.
     """
     if workers == "0":
-        return nullcontext(InProcess(target, Verifier(), BUDGET))
+        return nullcontext(_in_process(target))
     count = (1 if isinstance(target, Racing) else len(os.sched_getaffinity(0))) if workers == AUTO else int(workers)
     if isinstance(target, Racing) and count > 1:
         raise InvalidInput(
@@ -136,7 +146,9 @@ def window(target: Target) -> int:
 
 def reserved(target: Target) -> AbstractContextManager[None]:
     """Keeps a measured target to ourselves; an emulated one is everybody's. Raises TargetUnavailable."""
-    return held(target.name) if isinstance(target, Racing) else nullcontext()
+    if not isinstance(target, Racing):
+        return nullcontext()
+    return held("cpu" if isinstance(target, CpuTarget) else target.name)
 
 
 def kernel_check(target: Target) -> Check:
@@ -153,8 +165,9 @@ def kernel_check(target: Target) -> Check:
 def check_supported(problems: Iterable[AttentionProblem], device: str) -> None:
     """Raises ProblemError for a problem that no kernel of ours computes yet, or not on the device of that name."""
     for problem in problems:
-        for asked, what in plans.NOT_DONE:
+        on_cpu = device in ("cpu", "cpu-cold")
+        for asked, what in () if on_cpu else plans.NOT_DONE:
             if asked(problem):
-                raise ProblemError(f"{problem.key}: no kernel here computes {what} yet")
-        if device == "cpu" and problem.op != "flash_attention":
+                raise ProblemError(f"{problem.key}: no kernel for NPUs computes {what} yet")
+        if on_cpu and problem.op != "flash_attention":
             raise ProblemError(f"{problem.key}: only the kernels for NPUs compute op {problem.op} yet")

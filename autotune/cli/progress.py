@@ -15,6 +15,8 @@ from autotune.report import Begun, Event, Notify, Result, Tried, Warned, time_us
 
 LINE_SECONDS = 5.0
 """Between two lines that say nothing new."""
+MOST_BARS = 12
+"""Of problems at a time: a terminal has few lines."""
 
 
 @contextmanager
@@ -29,7 +31,7 @@ def shown(console: Console) -> Iterator[Notify]:
 
 
 class Bars:
-    """A bar for each problem that is not finished, and one for all."""
+    """A bar for each problem that is being tuned, of those that wait those seen last, and one for all."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -42,10 +44,13 @@ class Bars:
             case Begun():
                 name = text.of_problem(event.problem)
                 self._bars[event.problem] = progress.add_task(name, total=None, completed=event.known, says="")
+                self._show_few()
                 progress.update(self._all, total=event.total)
             case Tried():
-                bar = self._bars[event.trial.problem]
-                progress.update(bar, total=event.planned, completed=event.done, says=_standing(event))
+                bar = self._bars.pop(event.trial.problem)
+                self._bars[event.trial.problem] = bar  # the last one now
+                progress.update(bar, total=event.planned, completed=event.done, says=_standing(event), visible=True)
+                self._show_few()
                 progress.update(self._all, says=_left(event))
             case Warned():
                 progress.console.print(f"warning: {event.text}", markup=False, highlight=False)
@@ -53,6 +58,10 @@ class Bars:
                 progress.console.print(_ended(event), markup=False, highlight=False, soft_wrap=True)
                 progress.remove_task(self._bars.pop(event.problem))
                 progress.advance(self._all)
+
+    def _show_few(self) -> None:
+        for bar in list(self._bars.values())[:-MOST_BARS]:
+            self._progress.update(bar, visible=False)
 
 
 class Lines:

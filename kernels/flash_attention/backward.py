@@ -17,6 +17,7 @@ from autotune.kernels.flash_attention import backward_statistics
 from autotune.kernels.flash_attention.backward_context import BackwardBuffers, BackwardContext, BackwardGlobals
 from autotune.kernels.flash_attention.backward_plans import BackwardGeometry, BackwardScale, check
 from autotune.kernels.flash_attention.backward_products import load_keys
+from autotune.kernels.flash_attention.backward_range import take_factors
 from autotune.kernels.flash_attention.backward_softmax import add_key_gradients
 from autotune.kernels.flash_attention.backward_visits import OnUnits, QueryBlocks
 from autotune.kernels.flash_attention.constants import (
@@ -98,6 +99,9 @@ def _globals(
             "statistics",
             is_workspace=True,
         ),
+        products=tik.Tensor("float32", (cores, geometry.buffers, pad(nq)), scope, "products", is_workspace=True)
+        if geometry.exact
+        else None,
     )
 
 
@@ -190,6 +194,8 @@ class _KeyBlocks:
         tik, following = self.context.tik, position + 1
         if not self.run_on:
             self.begin(position, position == start)
+        if self.context.geometry.exact:
+            take_factors(self.context, blocks.head)
         with _moving(tik, FP32_ADD, OVERWRITE):
             if self.run_on:
                 blocks.visit(partial(self._load_next, following, stop), partial(self._on_next, following, stop))

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from autotune.kernels.flash_attention.backward_plans import (
+    FACTORS,
+    LARGEST_LANES,
     BackwardGeometry,
     BackwardScale,
     Cut,
@@ -22,8 +24,9 @@ class BackwardGlobals:
     """Tensors in global memory: q, k, v, o, do and masks in NZ fp16, lse (heads, padded Nq) fp32, alibi (heads, padded
     N) fp16, gradients in NZ fp32. None where the problem lacks one.
 
-    statistics: every core's own workspace, for one head after another as many places as K and V have, (cores, places,
-    padded Nq / 16, geometry.statistics, 16, 16) fp16.
+    statistics, products: every core's own workspaces, for one head after another as many places as K and V have:
+    (cores, places, padded Nq / 16, geometry.statistics, 16, 16) fp16, and where dP is fp32 (cores, places, padded Nq)
+    fp32.
     """
 
     q: Any
@@ -39,6 +42,7 @@ class BackwardGlobals:
     dk: Any
     dv: Any
     statistics: Any
+    products: Any
 
 
 @dataclass(frozen=True)
@@ -120,7 +124,28 @@ class BackwardBuffers:
             self.kept, self.kept_turned = (
                 tensor("float16", unit, module.scope_ubuf, f"{name}_ub") for name in ("kept", "kept_turned")
             )
+        if geometry.dropout and not geometry.exact:
             self.products = tik.Tensor("float16", (geometry.chunk * TILE,), module.scope_ubuf, "products_ub")
+        if geometry.exact:
+            self._for_exact_gradients(module, tik, geometry)
+
+    def _for_exact_gradients(self, module: Any, tik: Any, geometry: BackwardGeometry) -> None:
+        """factors: for each head in turn FACTORS rows of one number; scaled_by, dq_factor, dk_factor: its numbers."""
+
+        def vector(dtype: str, elements: int, name: str) -> Any:
+            return tik.Tensor(dtype, (elements,), module.scope_ubuf, f"{name}_ub")
+
+        self.dp = vector("float32", geometry.unit * TILE_ELEMENTS, "dp")
+        if geometry.dropout:
+            self.kept_single = vector("float32", geometry.unit * TILE_ELEMENTS, "kept_single")
+        self.products = vector("float32", geometry.chunk * TILE, "products")
+        self.factors = vector("float32", geometry.buffers * FACTORS * TILE, "factors")
+        self.scratch = vector("float16", LARGEST_LANES, "scratch")
+        self.largest, self.found = vector("float16", TILE, "largest"), vector("float16", TILE, "found")
+        self.bound, self.bound_work = vector("float32", TILE, "bound"), vector("float32", 2 * TILE, "bound_work")
+        self.reciprocal = vector("float32", 2 * TILE, "reciprocal")
+        names = ("scaled_by", "dq_factor", "dk_factor")
+        self.scaled_by, self.dq_factor, self.dk_factor = (tik.Scalar("float32", name) for name in names)
 
     def key_tile(self, position: Any) -> KeyTile:
         """The place of the block of keys at a position, which may be symbolic."""
@@ -172,6 +197,13 @@ def statistics_of(context: BackwardContext, head: Any, first: Any, kind: int = 0
     place = context.core * places + (head % places if places > 1 else 0)
     index = (place * (pad(context.problem.Nq) // TILE) + first) * kinds + kind
     return context.globals.statistics[index * TILE_ELEMENTS]
+
+
+def products_of(context: BackwardContext, head: Any, first: Any) -> Any:
+    """The fp32 number of the core's workspace for the first query of a tile of a head; may be symbolic."""
+    places = context.geometry.buffers
+    place = context.core * places + (head % places if places > 1 else 0)
+    return context.globals.products[place * pad(context.problem.Nq) + first * TILE]
 
 
 def pieces(context: BackwardContext, block: QueryBlock) -> list[QueryBlock]:

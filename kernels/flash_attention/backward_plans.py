@@ -27,6 +27,10 @@ MOST_PART = 8
 """Longest part of a key block, in tiles."""
 MOST_CHUNK = 8
 """Longest chunk of a query block, in tiles."""
+FACTORS = 3
+"""Numbers of a head that gradients in fp32 are multiplied by: dS before it becomes fp16, dQ and dK at the end."""
+LARGEST_LANES = 128
+"""fp16 numbers of scratch for the largest of many."""
 LONG_MOVE = 32
 """fp16 tiles of 512 bytes from which on a move from global memory costs no extra start (davinci_timing.md 2.5)."""
 
@@ -37,16 +41,19 @@ class BackwardScale:
 
     weights: a power of two that P is larger by, and dP smaller. exp takes fp16 here, whose steps grow with the distance
     from 0. Where softmax is flat its argument is near -log(N), where it is peaked near 0: with a factor of sqrt(N) both
-    are near log(N) / 2 from 0.
+    are near log(N) / 2 from 0. values: what V is multiplied by so that dP is smaller by as much; 1 where dP and dS are
+    fp32 (high_precision), which then lose it at the end.
     """
 
     scores: Scale
     weights: float
+    values: float
 
     @classmethod
     def of(cls, problem: AttentionProblem) -> BackwardScale:
         """The scale of a problem."""
-        return cls(Scale.of(problem.head_dim), 2.0 ** (problem.N.bit_length() // 2))
+        weights = 2.0 ** (problem.N.bit_length() // 2)
+        return cls(Scale.of(problem.head_dim), weights, 1.0 if problem.high_precision else 1 / weights)
 
 
 @dataclass(frozen=True)
@@ -74,7 +81,8 @@ class BackwardGeometry:
     rows: Br / 16. keys: Bc / 16. depth: padded head dimension / 16. part, chunk: a unit's tiles of keys and queries.
     buffers: K/V buffers in turn. mask: none, full, shared or causal. mask_terms: fp16 terms of the mask's value.
     borders: of the keys that queries see. single_exp: whether the exponential is taken in fp32. alibi_terms: fp16 terms
-    of what multiplies the ALiBi biases, 0 without them. dropout: whether probabilities are multiplied by a mask.
+    of what multiplies the ALiBi biases, 0 without them. dropout: whether probabilities are multiplied by a mask. exact:
+    whether dP and dS are fp32 on the vector unit.
     """
 
     rows: int
@@ -89,6 +97,7 @@ class BackwardGeometry:
     single_exp: bool
     alibi_terms: int = 0
     dropout: bool = False
+    exact: bool = False
 
     @property
     def unit(self) -> int:
@@ -134,9 +143,14 @@ class BackwardGeometry:
     def statistics(self) -> int:
         """fp16 fractals that a tile of queries has for its statistics: terms of its log-sum-exp, and of rowsum(dO O).
 
-        With dropout the latter is one more row of the former.
+        Where the cube does not subtract the latter, it is one more row of the former, or fp32 elsewhere.
         """
-        return 1 if self.dropout else 2
+        return 2 if self.cube_subtracts_products else 1
+
+    @property
+    def cube_subtracts_products(self) -> bool:
+        """Whether rowsum(dO O) leaves dP in L0C: dP then has to meet nothing before, and to be fp16 after it."""
+        return not (self.dropout or self.exact)
 
     @property
     def strips(self) -> list[Strip]:
@@ -163,10 +177,14 @@ class BackwardGeometry:
     def ub_bytes(self) -> int:
         """P and dS of a unit in fp16, gradients in fp32, two each; S in fp32; sums and packed vectors of statistics.
 
-        With dropout a unit's mask, as it comes and transposed, and a chunk's rowsum(dO O) in fp16.
+        With dropout a unit's mask, as it comes and transposed, and a chunk's rowsum(dO O) in fp16. Where dP is fp32, it
+        and that sum, the mask too, and some numbers of two heads.
         """
         in_turn = 2 * (2 * HALF_TILE * self.wide + SINGLE_TILE * self.gradient)
-        dropout = (2 * HALF_TILE * self.unit + 2 * TILE * self.chunk) * self.dropout
+        dropout = (2 * HALF_TILE * self.unit + 2 * TILE * self.chunk * (not self.exact)) * self.dropout
+        if self.exact:
+            dropout += SINGLE_TILE * self.unit * (1 + self.dropout) + 4 * TILE * self.chunk
+            dropout += 4 * TILE * self.buffers * FACTORS + 2 * LARGEST_LANES + 2 * 2 * TILE + 5 * 4 * TILE
         prepared = self.prepared * (SINGLE_TILE + 2 * 4 * TILE)
         return in_turn + SINGLE_TILE * self.unit * self.single_exp + prepared + dropout
 
@@ -257,4 +275,5 @@ def _geometry(problem: AttentionProblem, plan: TilingPlan, part: int, chunk: int
         borders=seen,
         alibi_terms=len(scale.alibi_terms) if problem.alibi else 0,
         dropout=problem.dropout,
+        exact=problem.high_precision,
     )

@@ -32,7 +32,7 @@ def load_keys(context: BackwardContext, tile: KeyTile, head: Any, keys: KeyBlock
     """K and V of a block, scaled, to L1: [keys / 16][depth] tiles, as the cube takes them."""
     for part in cuts(keys.keys, context.geometry.part):
         _load_part(context, tile.k, context.globals.k, head, keys, part, context.scale.scores.exact)
-        _load_part(context, tile.v, context.globals.v, head, keys, part, 1 / context.scale.weights)
+        _load_part(context, tile.v, context.globals.v, head, keys, part, context.scale.values)
     if context.geometry.alibi_terms:
         _load_alibi(context, tile.alibi, head, keys)
 
@@ -90,7 +90,7 @@ def _load_mask(
 def scores(context: BackwardContext, unit: Unit) -> None:
     """S^T - log-sum-exp, masked and still without the scale's ``rest``, and dP^T - D of a unit, in L0C.
 
-    With dropout dP^T alone.
+    Without D where the vector unit subtracts it.
     """
     geometry, terms = context.geometry, context.geometry.mask_terms
     _subtract_statistics(context, unit, context.buffers.s_cube, 0, LOG_SUM_TERMS)
@@ -104,9 +104,11 @@ def scores(context: BackwardContext, unit: Unit) -> None:
     if geometry.alibi_terms:
         _add_alibi(context, unit)
     _multiply(context, unit.key_tile.k, unit.tile.q, unit, context.buffers.s_cube, adds=True)
-    if not geometry.dropout:
+    if geometry.cube_subtracts_products:
         _subtract_statistics(context, unit, context.buffers.dp_cube, 1, TILE)
-    _multiply(context, unit.key_tile.v, unit.tile.do, unit, context.buffers.dp_cube, adds=not geometry.dropout)
+    _multiply(
+        context, unit.key_tile.v, unit.tile.do, unit, context.buffers.dp_cube, adds=geometry.cube_subtracts_products
+    )
 
 
 def _add_alibi(context: BackwardContext, unit: Unit) -> None:

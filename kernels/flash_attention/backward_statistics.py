@@ -3,7 +3,7 @@
 Per tile of 16 queries two fp16 fractals: rows 0 to 2 of the first are terms of (log(weights) - log-sum-exp) / rest; the
 16 columns of the second are terms of -rowsum(dO O) / weights, 8 partial sums as their fp16 values and what these lack.
 With dropout, which dP has to meet before anything is subtracted, there is no second fractal: -rowsum(dO O) / weights in
-fp16 is row 3 of the first.
+fp16 is row 3 of the first. Where dP is fp32, -rowsum(dO O) is too, in a workspace of its own.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from autotune.kernels.flash_attention.backward_context import BackwardContext, statistics_of
+from autotune.kernels.flash_attention.backward_context import BackwardContext, products_of, statistics_of
 from autotune.kernels.flash_attention.backward_products import LOG_SUM_TERMS, PRODUCTS_ROW
+from autotune.kernels.flash_attention.backward_range import find_factors
 from autotune.kernels.flash_attention.buffers import TILE_ELEMENTS
 from autotune.kernels.flash_attention.context import load
 from autotune.kernels.flash_attention.products import FRACTAL_BLOCKS
@@ -29,6 +30,8 @@ takes off a score as it is."""
 
 def prepare(context: BackwardContext, head: Any) -> None:
     """The statistics of all queries of a head to the core's workspace."""
+    if context.geometry.exact:
+        find_factors(context, head)
     step, tiles = context.geometry.prepared, pad(context.problem.Nq) // TILE
     whole, rest = divmod(tiles, step)
     with context.tik.for_range(0, whole, name="prepared") as number:
@@ -41,8 +44,14 @@ def _prepare(context: BackwardContext, head: Any, first: Any, tiles: int) -> Non
     log_sums, products = context.buffers.p.next(), context.buffers.p.next()
     apply(context.tik.vec_dup, tiles * TILE_ELEMENTS, (log_sums,), 0.0)
     _sum_products(context, head, first, tiles)
-    if context.geometry.dropout:
-        _pack_products(context, log_sums, tiles)
+    if context.geometry.exact:
+        _pack_products(context, tiles)
+        context.tik.data_move(
+            products_of(context, head, first), context.buffers.packed, 0, 1, tiles * BLOCKS_PER_ROW, 0, 0
+        )
+    elif context.geometry.dropout:
+        _pack_products(context, tiles)
+        _narrow_products(context, log_sums, tiles)
     else:
         _split_products(context, products, tiles)
         _store(context, products, head, first, tiles, 1)
@@ -65,7 +74,7 @@ def _sum_products(context: BackwardContext, head: Any, first: Any, tiles: int) -
         at = strip * tiles * TILE_ELEMENTS
         mask = _columns(min(TILE, context.problem.head_dim - strip * TILE))
         tik.vmla(mask, sums, o[at:], do[at:], repeats, 1, 1, 1, 8, 4, 4)
-    apply(tik.vec_muls, tiles * TILE_ELEMENTS, (sums, sums), -1 / context.scale.weights)
+    apply(tik.vec_muls, tiles * TILE_ELEMENTS, (sums, sums), -context.scale.values)
 
 
 def _columns(count: int) -> int | list[int]:
@@ -75,11 +84,16 @@ def _columns(count: int) -> int | list[int]:
     return [0, sum(((1 << count) - 1) << row * TILE for row in range(LANES // TILE))]
 
 
-def _pack_products(context: BackwardContext, target: Any, tiles: int) -> None:
-    """Row 3 of every fractal: the sums of all 16 columns."""
+def _pack_products(context: BackwardContext, tiles: int) -> None:
+    """The sums of all 16 columns, a number for each query."""
     tik, packed = context.tik, context.buffers.packed
     for first, count in spans(tiles * TILE):
         tik.vcadd(ROW, packed[first:], context.buffers.sums[first * ROW :], count, 1, 1, BLOCKS_PER_ROW)
+
+
+def _narrow_products(context: BackwardContext, target: Any, tiles: int) -> None:
+    """Row 3 of every fractal: these sums in fp16."""
+    tik, packed = context.tik, context.buffers.packed
     tik.vec_conv(ROW, "none", target[PRODUCTS_ROW * ROW :], packed, tiles, FRACTAL_BLOCKS, BLOCKS_PER_ROW)
 
 

@@ -89,9 +89,9 @@ def pattern(tik: Any, staging: Any, target: Any, value: float, chosen: Callable[
     """One fractal in L1: ``value`` where a (row, column) is chosen, 0 elsewhere; ``staging`` is a fractal in UB."""
     apply(tik.vec_dup, TILE_ELEMENTS, (staging,), 0.0)
     for first in (0, ROWS_PER_REPEAT):
-        lanes = _lanes(first, chosen)
-        if any(lanes):
-            tik.vec_dup(lanes, staging[first * TILE :], value, 1, 8)
+        mask = lanes(first, chosen)
+        if any(mask):
+            tik.vec_dup(mask, staging[first * TILE :], value, 1, 8)
     tik.data_move(target, staging, 0, 1, BLOCKS_PER_TILE, 0, 0)
 
 
@@ -100,7 +100,7 @@ def on_diagonal(row: int, column: int) -> bool:
     return row == column
 
 
-def _lanes(first: int, chosen: Callable[[int, int], bool]) -> list[int]:
+def lanes(first: int, chosen: Callable[[int, int], bool]) -> list[int]:
     """The bit mask, high word first, of the chosen elements in 8 rows of a fractal."""
     bits = 0
     for row in range(ROWS_PER_REPEAT):

@@ -218,11 +218,8 @@ BUDGETS = (
 
 Refusals = tuple[tuple[Callable[[AttentionProblem], bool], str], ...]
 
-NOT_DONE: Refusals = (
-    (lambda problem: problem.dtype != "float16", "data types other than float16"),
-    (lambda problem: problem.high_precision, "high_precision"),
-)
-"""What a problem may ask for that no kernel here computes."""
+NOT_DONE: Refusals = ((lambda problem: problem.dtype != "float16", "data types other than float16"),)
+"""What a problem may ask for that no kernel for NPUs here computes."""
 
 
 @dataclass(frozen=True)
@@ -280,13 +277,15 @@ def check_problem(problem: AttentionProblem, plan: TilingPlan, hardware: Hardwar
     """Raises PlanRejected for what neither kernel, forward or backward, computes on a chip."""
     for asked, what in NOT_DONE:
         if asked(problem):
-            raise PlanRejected(f"no kernel here computes {what}")
+            raise PlanRejected(f"no kernel for NPUs computes {what}")
     if hardware.name in WITHOUT_SINGLE_EXP:
         raise PlanRejected(f"{hardware.name} has no fp32 exponential, which the softmax of this kernel needs")
     try:
         plan.check_lengths(problem)
     except PlanError as error:
         raise PlanRejected(str(error)) from error
+    if problem.high_precision and plan.exp == "float16":
+        raise PlanRejected("high_precision needs exp=float32")
     _check_addresses(problem)
 
 

@@ -1,4 +1,4 @@
-/* Flash attention, forward, on any CPU: fp32 in, fp32 out.
+/* Flash attention, forward, on any CPU: fp32 or bfloat16 in, fp32 inside and out.
  *
  * The algorithm is FlashAttention-2's: a block of Br query rows visits the keys in blocks of Bc, keeps each row's running
  * maximum and sum, and rescales its output when the maximum grows. Br and Bc are arguments, so that one build serves
@@ -28,12 +28,13 @@
 
 /* Row-major arrays: q, o (heads, Nq, head_dim), k, v (heads, N, head_dim), lse (heads, Nq); mask (heads / heads_per_mask,
  * Nq, N), dropout (heads, Nq, N) and alibi (heads, N), each NULL where there is none. heads counts the batch too.
- * Row i sees the keys from first[i] to end[i]; neither ever falls. */
+ * Row i sees the keys from first[i] to end[i]; neither ever falls. narrow: q, k and v are bfloat16 instead of fp32. */
 struct attention {
-    const float *q, *k, *v, *mask, *dropout, *alibi;
+    const void *q, *k, *v;
+    const float *mask, *dropout, *alibi;
     const int64_t *first, *end;
     float *o, *lse;
-    int64_t heads, heads_per_mask, Nq, N, head_dim, Br, Bc;
+    int64_t heads, heads_per_mask, Nq, N, head_dim, Br, Bc, narrow;
     double scale;
 };
 
@@ -42,10 +43,10 @@ struct run {
     int64_t first, end;
 };
 
-/* What a thread works in. scores: (Bc, TILE_COLUMNS). For every panel of a row block q and o (head_dim, TILE_COLUMNS),
+/* What a thread works in. scores: (Bc, TILE_COLUMNS). rows, keys, values: what is widened of q, k and v. For every panel of a row block q and o (head_dim, TILE_COLUMNS),
  * and peak and sum (TILE_COLUMNS): the largest score and the sum of the probabilities so far. */
 struct scratch {
-    float *scores, *q, *o, *peak, *sum;
+    float *scores, *rows, *keys, *values, *q, *o, *peak, *sum;
 };
 
 struct worker {
@@ -75,14 +76,15 @@ static ptrdiff_t most(ptrdiff_t one, ptrdiff_t other) { return one > other ? one
 
 /* The parts of one thread's scratch; returns the floats that it takes. */
 static int64_t lay_out(const struct attention *problem, float *memory, struct scratch *parts) {
-    ptrdiff_t rows = round_up(problem->Br, TILE_COLUMNS);
+    ptrdiff_t rows = round_up(problem->Br, TILE_COLUMNS), widened = problem->narrow ? problem->head_dim : 0;
     struct {
         float **part;
         ptrdiff_t floats;
     } sizes[] = {
-        {&parts->scores, problem->Bc * TILE_COLUMNS}, {&parts->q, rows * problem->head_dim},
-        {&parts->o, rows * problem->head_dim},        {&parts->peak, rows},
-        {&parts->sum, rows},
+        {&parts->scores, problem->Bc * TILE_COLUMNS}, {&parts->rows, TILE_COLUMNS * widened},
+        {&parts->keys, problem->Bc * widened},        {&parts->values, problem->Bc * widened},
+        {&parts->q, rows * problem->head_dim},        {&parts->o, rows * problem->head_dim},
+        {&parts->peak, rows},                         {&parts->sum, rows},
     };
     ptrdiff_t used = 0;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -105,10 +107,23 @@ static struct panel panel_at(const struct attention *problem, const struct scrat
     };
 }
 
+/* Numbers of q, k or v as fp32: where they lie, or widened into `room`. A bfloat16 is the upper half of an fp32. */
+static const float *single(const struct attention *problem, const void *array, ptrdiff_t from, ptrdiff_t count,
+                           float *room) {
+    if (!problem->narrow)
+        return (const float *)array + from;
+    const uint16_t *narrow = (const uint16_t *)array + from;
+    for (ptrdiff_t i = 0; i < count; i++) {
+        uint32_t wide = (uint32_t)narrow[i] << 16;
+        memcpy(room + i, &wide, sizeof wide);
+    }
+    return room;
+}
+
 /* Q^T in units of ln 2, times scale; lanes beyond the last row are zeros. Nothing is summed yet. */
-static void begin(const struct attention *problem, const struct panel *panel) {
+static void begin(const struct attention *problem, const struct panel *panel, float *room) {
     ptrdiff_t head_dim = problem->head_dim, from = (panel->head * problem->Nq + panel->query) * head_dim;
-    const float *q = problem->q + from;
+    const float *q = single(problem, problem->q, from, panel->rows * head_dim, room);
     vector block[LANES], factor = splat((float)(problem->scale * M_LOG2E));
     for (ptrdiff_t row = 0; row < TILE_COLUMNS; row += LANES)
         for (ptrdiff_t i = 0; i < head_dim; i += LANES) {
@@ -197,17 +212,13 @@ static void soften(const struct panel *panel, struct span span, float *scores, v
     }
 }
 
-/* One panel meets one block of keys. */
-static void visit(const struct attention *problem, const struct panel *panel, ptrdiff_t key, float *scores) {
-    ptrdiff_t head_dim = problem->head_dim, from = (panel->head * problem->N + key) * head_dim;
-    struct span span = seen(problem, panel, key, least(problem->Bc, problem->N - key));
-    ptrdiff_t keys = span.to - span.from, row_of_scores = panel->query * problem->N + key + span.from;
+/* One panel meets one block of keys, whose first is `key`. */
+static void visit(const struct attention *problem, const struct panel *panel, ptrdiff_t key, struct span span,
+                  const float *k, const float *v, float *scores) {
+    ptrdiff_t head_dim = problem->head_dim, keys = span.to - span.from, row_of_scores = panel->query * problem->N + key + span.from;
     ptrdiff_t scores_of_head = problem->Nq * problem->N;
     float *first = scores + span.from * TILE_COLUMNS;
     vector decay[TILE_VECTORS];
-    if (keys <= 0)
-        return;
-    const float *k = problem->k + from, *v = problem->v + from + span.from * head_dim;
     for (ptrdiff_t i = span.from; i < span.to; i += TILE_ROWS)
         multiply(least(TILE_ROWS, span.to - i), head_dim, k + i * head_dim, head_dim, 1, panel->q,
                  scores + i * TILE_COLUMNS, NULL);
@@ -222,7 +233,8 @@ static void visit(const struct attention *problem, const struct panel *panel, pt
         change(MULTIPLY, problem, panel, problem->dropout + panel->head * scores_of_head + row_of_scores, 1.0f, keys,
                first);
     for (ptrdiff_t i = 0; i < head_dim; i += TILE_ROWS)
-        multiply(least(TILE_ROWS, head_dim - i), keys, v + i, 1, head_dim, first, panel->o + i * TILE_COLUMNS, decay);
+        multiply(least(TILE_ROWS, head_dim - i), keys, v + span.from * head_dim + i, 1, head_dim, first,
+                 panel->o + i * TILE_COLUMNS, decay);
 }
 
 /* A row without keys gets zeros and -inf: nothing was summed, where others have summed 2^0 at least. */
@@ -248,13 +260,19 @@ static void attend(const struct attention *problem, int64_t head, int64_t row_bl
     ptrdiff_t end = problem->end[query + rows - 1];
     for (ptrdiff_t row = 0; row < rows; row += TILE_COLUMNS) {
         struct panel panel = panel_at(problem, at, head, query, row, rows);
-        begin(problem, &panel);
+        begin(problem, &panel, at->rows);
     }
-    for (ptrdiff_t key = problem->first[query] / problem->Bc * problem->Bc; key < end; key += problem->Bc)
+    for (ptrdiff_t key = problem->first[query] / problem->Bc * problem->Bc; key < end; key += problem->Bc) {
+        ptrdiff_t keys = least(problem->Bc, problem->N - key), from = (head * problem->N + key) * problem->head_dim;
+        const float *k = single(problem, problem->k, from, keys * problem->head_dim, at->keys);
+        const float *v = single(problem, problem->v, from, keys * problem->head_dim, at->values);
         for (ptrdiff_t row = 0; row < rows; row += TILE_COLUMNS) {
             struct panel panel = panel_at(problem, at, head, query, row, rows);
-            visit(problem, &panel, key, at->scores);
+            struct span span = seen(problem, &panel, key, keys);
+            if (span.from < span.to)
+                visit(problem, &panel, key, span, k, v, at->scores);
         }
+    }
     for (ptrdiff_t row = 0; row < rows; row += TILE_COLUMNS) {
         struct panel panel = panel_at(problem, at, head, query, row, rows);
         finish(problem, &panel);
@@ -276,6 +294,23 @@ static void *work(void *argument) {
             attend(own->problem, row_block / per_head, row_block % per_head, &own->scratch);
     own->cpu_us = now_us(CLOCK_THREAD_CPUTIME_ID) - start;
     return NULL;
+}
+
+/* Takes so many bytes out of all caches; returns 1 where this CPU has no instruction for it. */
+int flash_attention_flush(const char *from, int64_t bytes) {
+#if defined(__SSE2__)
+    for (int64_t i = 0; i < bytes; i += LINE * (int64_t)sizeof(float))
+        _mm_clflush(from + i);
+    _mm_mfence();
+    return 0;
+#elif defined(__aarch64__)
+    for (int64_t i = 0; i < bytes; i += LINE * (int64_t)sizeof(float))
+        __asm__ volatile("dc civac, %0" ::"r"(from + i) : "memory");
+    __asm__ volatile("dsb ish" ::: "memory");
+    return 0;
+#else
+    return 1;
+#endif
 }
 
 /* Floats of scratch that one thread needs. */

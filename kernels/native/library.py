@@ -22,7 +22,7 @@ ALIGNMENT = 64
 """Bytes: a whole vector of the widest kind."""
 POINTERS = ("q", "k", "v", "attn_mask", "dropout_mask", "alibi", "first", "end", "o", "lse")
 """Inputs by the names that ``Compiled.run`` has for them; those that a problem lacks stay NULL."""
-NUMBERS = ("heads", "heads_per_mask", "Nq", "N", "head_dim", "Br", "Bc")
+NUMBERS = ("heads", "heads_per_mask", "Nq", "N", "head_dim", "Br", "Bc", "narrow")
 
 
 class _Attention(ctypes.Structure):
@@ -49,18 +49,21 @@ class Library:
         try:
             functions = ctypes.CDLL(str(path))
             self.scratch, self.forward = functions.flash_attention_scratch, functions.flash_attention_forward
+            self.flush = functions.flash_attention_flush
         except (OSError, AttributeError) as error:
             raise CompileFailed(f"the built kernel {path} does not load ({error}); delete it") from error
         self.scratch.restype = ctypes.c_int64
         self.scratch.argtypes = (ctypes.c_void_p,)
+        self.flush.argtypes = (ctypes.c_void_p, ctypes.c_int64)
         self.forward.argtypes = (*(ctypes.c_void_p,) * 3, ctypes.c_int64, *(ctypes.c_void_p,) * 3)
 
 
 class Launch:
     """One problem with its inputs, plan and room for its results: runs as often as is asked, one at a time.
 
-    inputs: those of ``Compiled.run``, of any float type; they are widened to fp32 once, here. o (B, H, Nq, D) and lse
-    (B, H, Nq) are fp32. The plan's core split has its work, which ``check_work`` found right.
+    inputs: those of ``Compiled.run``, of any float type; once, here, they are made fp32, or q, k and v of a bfloat16
+    problem bfloat16. o (B, H, Nq, D) and lse (B, H, Nq) are fp32. The plan's core split has its work, which
+    ``check_work`` found right.
     """
 
     def __init__(
@@ -72,6 +75,8 @@ class Launch:
         self._arrays: dict[str, NDArray[Any]] = {
             name: np.ascontiguousarray(array, np.float32) for name, array in inputs.items() if name in POINTERS
         }
+        if problem.dtype == "bfloat16":
+            self._arrays |= {name: narrowed(self._arrays[name]) for name in "qkv"}
         self._arrays["first"], self._arrays["end"] = seen(problem)
         self._problem = _description(problem, plan, {**self._arrays, "o": self.o, "lse": self.lse})
         work = work_runs(plan, plan.tiling(problem).Tr)
@@ -94,6 +99,20 @@ class Launch:
             raise RunFailed(f"the kernel could not start {len(self._cpu_us)} threads")
         return Duration(float(self._cpu_us.max()), float(self._wall_us[0]))
 
+    def cool(self) -> None:
+        """Takes inputs and results out of all caches. Raises RunFailed where the CPU has no instruction for it."""
+        for array in (*self._arrays.values(), self.o, self.lse):
+            if self._library.flush(array.ctypes.data, array.nbytes):
+                raise RunFailed("this CPU has no instruction that empties its caches: there are no cold times")
+
+
+def narrowed(array: Singles) -> NDArray[np.uint16]:
+    """The bits of the nearest bfloat16 numbers, the even one of two; NaN stays NaN."""
+    bits = array.view(np.uint32)
+    odd = (bits >> 16) & 1
+    nearest = ((bits + 0x7FFF + odd) >> 16).astype(np.uint16)
+    return np.where(np.isnan(array), np.uint16(0x7FC0), nearest)
+
 
 def _description(problem: AttentionProblem, plan: TilingPlan, arrays: Mapping[str, NDArray[Any]]) -> _Attention:
     numbers = {
@@ -104,6 +123,7 @@ def _description(problem: AttentionProblem, plan: TilingPlan, arrays: Mapping[st
         "head_dim": problem.head_dim,
         "Br": plan.Br,
         "Bc": plan.Bc,
+        "narrow": problem.dtype == "bfloat16",
     }
     pointers = {name: array.ctypes.data for name, array in arrays.items()}
     return _Attention(**pointers, **numbers, scale=problem.head_dim**-0.5)

@@ -7,6 +7,7 @@ import os
 import platform
 import re
 from pathlib import Path
+from typing import Any
 
 from autotune.hardware import Hardware
 
@@ -32,6 +33,15 @@ def identity() -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
+def state() -> dict[str, Any]:
+    """What the machine is doing: load (runnable processes, mean of a minute), cpus that this process may use, and mhz,
+    the present clock of the fastest, where it can be read."""
+    found: dict[str, Any] = {"load": round(os.getloadavg()[0], 2), "cpus": sorted(os.sched_getaffinity(0))}
+    lines = _lines()
+    clocks = [float(value) for name, value in lines if name == "cpu MHz" and value.replace(".", "", 1).isdigit()]
+    return {**found, "mhz": round(max(clocks))} if clocks else found
+
+
 def _clock_mhz(about: dict[str, str]) -> int:
     """The highest clock where it can be read, else the present one, else 0."""
     try:
@@ -42,9 +52,18 @@ def _clock_mhz(about: dict[str, str]) -> int:
 
 def _first_processor() -> dict[str, str]:
     """/proc/cpuinfo's lines about the first processor; none where there is no such file."""
+    found: dict[str, str] = {}
+    for name, value in _lines():
+        if name in found or not name:
+            break
+        found[name] = value
+    return found
+
+
+def _lines() -> list[tuple[str, str]]:
+    """Names and values of /proc/cpuinfo, empty ones between processors."""
     try:
-        lines = CPUINFO.read_text(errors="replace").split("\n\n")[0].splitlines()
+        lines = CPUINFO.read_text(errors="replace").splitlines()
     except OSError:
-        return {}
-    pairs = (line.partition(":") for line in lines)
-    return {name.strip(): value.strip() for name, _, value in pairs}
+        return []
+    return [(name.strip(), value.strip()) for name, _, value in (line.partition(":") for line in lines)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import fields
 
 from autotune.errors import PlanError, PlanRejected
-from autotune.kernels.flash_attention.plans import NOT_DONE
 from autotune.plan import TilingPlan
 from autotune.problem import AttentionProblem
 
@@ -17,9 +16,6 @@ MOST_SIDE = 4096
 
 def check(problem: AttentionProblem, plan: TilingPlan) -> None:
     """Returns where the kernel can follow the plan, whatever its core split. Raises PlanRejected."""
-    for asked, what in NOT_DONE:
-        if asked(problem):
-            raise PlanRejected(f"the CPU kernel does not compute {what}")
     if problem.op != "flash_attention":
         raise PlanRejected(f"the CPU kernel does not compute op {problem.op}")
     for knob in fields(plan):

@@ -38,7 +38,8 @@ class Compiled(Protocol):
     def run(self, inputs: Arrays) -> Arrays:
         """Row-major arrays in, row-major arrays out.
 
-        inputs: ``q`` (B, H, Nq, D) and ``k``, ``v`` (B, H, N, D), float16, unscaled: the kernel's adapter applies
+        inputs: ``q`` (B, H, Nq, D) and ``k``, ``v`` (B, H, N, D), float16 (of a bfloat16 problem float32 numbers that
+        bfloat16 has, and so is o), unscaled: the kernel's adapter applies
         1/sqrt(D). ``attn_mask`` where the problem has one: (B, Nq, N) for full, (1, Nq, N) for shared; 1 = masked.
         ``dropout_mask`` (B, H, Nq, N) of 0 and 1/keep, and ``alibi`` (B, H, 1, N), likewise.
         outputs: ``o`` (B, H, Nq, D) float16 and ``lse`` (B, H, Nq) float32, the natural log-sum-exp of a row's scores.

@@ -18,11 +18,10 @@ BAD_PROBLEMS = [
     ("--shape 1,1,64,64,x", "shape: 'x' is no whole number"),
     (f"{GOOD} --op attention", "op is 'attention'; it must be one of flash_attention, flash_attention_grad"),
     (f"{GOOD} --attn-mask sideways", "attn_mask is 'sideways'; it must be one of"),
-    (f"{GOOD} --high-precision", "no kernel here computes high_precision yet"),
     (f"{GOOD} --device cpu --op flash_attention_grad", "only the kernels for NPUs compute op flash_attention_grad yet"),
     (f"{GOOD} --window 511", "window '511' has 1 number(s)"),
     (f"{GOOD} --block-window 7,-1", "block_window: '-1' is no whole number"),
-    (f"{GOOD} --dtype bfloat16", "no kernel here computes data types other than float16 yet"),
+    (f"{GOOD} --dtype bfloat16", "no kernel for NPUs computes data types other than float16 yet"),
     (f"{GOOD} --nonsense", "No such option: --nonsense"),
 ]
 BAD_SWEEPS = [

@@ -177,6 +177,31 @@ def test_a_stopped_sweep_keeps_what_it_found_and_goes_on(
     assert len({trial.plan.key for trial in trials(folder, problem)}) == 9
 
 
+def test_a_killed_sweep_leaves_its_problem_wanted_and_its_best_plan_served(
+    run: Run, start: Start, folder: Path
+) -> None:
+    problem = AttentionProblem.of((1, 2, 512, 512, 64))
+    store = Store.open(f"sqlite:///{folder}/plans.db")
+    store.want(problem, "Ascend910A", "2026-12-01T02:13:44Z")
+    command = ("sweep", "--wanted", "--trials", "12", "--workers", "1", "--db", "sqlite:///plans.db")
+    sweep = start(*command)
+    assert sweep.stderr is not None
+    while not sweep.stderr.readline().startswith("  1/12"):
+        assert sweep.poll() is None
+    sweep.kill()
+    sweep.communicate(timeout=60)
+    found = trials(folder, problem)
+    assert 1 <= len(found) < 12
+    times = [trial.outcome.timing.time_us for trial in found if isinstance(trial.outcome, Timed)]
+    best = store.best(problem, "Ascend910A")
+    assert best is not None and best.timing.time_us == min(times)
+    assert [each.problem for each in store.wanted()] == [problem]
+    [result] = json.loads(run(*command, "--json").out)["results"]
+    assert result["new_trials"] == 12 - len(found)
+    assert store.wanted() == []
+    store.close()
+
+
 def test_devices(run: Run) -> None:
     table, listed = run("devices"), json.loads(run("devices", "--json").out)
     by_name = {device["name"]: device["hardware"] for device in listed["devices"]}

@@ -1,6 +1,7 @@
 """How a sweep's events look, on a terminal and in a log."""
 
 import re
+from dataclasses import replace
 from io import StringIO
 
 import pytest
@@ -86,6 +87,17 @@ def test_a_problem_that_is_done_leaves_a_line_instead_of_its_bar() -> None:
     assert "2,16,1024,1024,64 attn_mask=causal: no plan works" in told
     assert re.search("problems .* 1/2 ", told)
     assert "4/40" not in told.rpartition("no plan works")[2]
+
+
+def test_of_many_problems_those_seen_last_have_bars() -> None:
+    problems = [AttentionProblem.of((1, 1, 64, 64, 16 * number)) for number in range(1, 17)]
+    events: list[Event] = [Begun(problem, number, 16, 64, 0) for number, problem in enumerate(problems, 1)]
+    again = replace(tried(1, timed(200.0), 200.0), trial=replace(trial(timed(200.0)), problem=problems[0]))
+    last = on_a_terminal([*events, again]).rpartition("problems ")[2]
+    assert [each for each in problems if re.search(rf"64,64,{each.head_dim} +[╸━]", last)] == [
+        problems[0],
+        *problems[5:],
+    ]
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,7 @@ def test_until_is_the_next_such_time(until: str, hours: float) -> None:
 
 def test_every_source_is_tuned_and_each_problem_once(run: Callable[..., Any], folder: Path) -> None:
     asked = AttentionProblem.of((1, 1, 48, 48, 16))
-    impossible = AttentionProblem.of((1, 1, 64, 64, 16), high_precision=True)
+    impossible = AttentionProblem.of((1, 1, 64, 64, 16), dtype="bfloat16")
     elsewhere = AttentionProblem.of((1, 1, 80, 80, 16))
     store = Store.open("sqlite:///plans.db")
     for problem, device in [(asked, "Ascend910A"), (impossible, "Ascend910A"), (elsewhere, "cpu-elsewhere")]:
@@ -117,7 +117,7 @@ def test_every_source_is_tuned_and_each_problem_once(run: Callable[..., Any], fo
     ran = run(*command)
     lengths = [result["problem"]["shape"][2] for result in json.loads(ran.out)["results"]]
     assert (ran.code, lengths) == (0, [16, 32, 64, 48])
-    assert "warning: wanted, and left out: flash_attention;1,1,64,64,16;high_precision=true" in ran.err
+    assert "warning: wanted, and left out: flash_attention;1,1,64,64,16;dtype=bfloat16" in ran.err
     again = json.loads(run(*command).out)["results"]
     assert [result["new_trials"] for result in again] == [0, 0, 0], "what has a plan is wanted no more"
 

@@ -62,7 +62,7 @@ def test_largest_first_then_the_knobs() -> None:
     assert areas == sorted(areas, reverse=True)
 
 
-@pytest.mark.parametrize("options", [{"attn_mask": "full"}, {"high_precision": True}])
+@pytest.mark.parametrize("options", [{"attn_mask": "full"}, {"high_precision": True}, {"window": (99, 0)}])
 def test_an_fp16_exponential_is_not_tried_where_it_is_not_right(options: dict[str, Any]) -> None:
     assert {plan.exp for plan in plans(AttentionProblem.of((1, 2, 256, 256, 64), **options))} == {"float32"}
 

@@ -67,7 +67,7 @@ def test_what_the_public_kernels_are_known_to_fit_is_kept() -> None:
 @pytest.mark.parametrize(
     ("memory", "size", "needed"),
     [
-        ("L1", "l1_bytes", 2 * 1024 * (64 + 16) * 2 + 2 * 128 * 64 * 2),
+        ("L1", "l1_bytes", 2 * 1024 * (2 * 64 + 16) + 2 * 2 * 128 * 64),
         ("L0A", "l0a_bytes", 16 * 64 * 2),
         ("L0B", "l0b_bytes", 16 * 64 * 2),
         ("L0C", "l0c_bytes", 2 * 128 * 64 * 4),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -160,6 +162,36 @@ def test_a_third_party_without_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -
     found = propose(PROBLEM, CHIP, ["endless"])
     assert len(found.plans) == 1
     assert found.warnings == ("strategy 'endless' stopped after 3 plan(s): InvalidInput: it yields more than 3 plans",)
+
+
+def stubborn() -> Iterator[TilingPlan]:
+    """One plan, then a loop without end that lets nothing stop it."""
+    yield TilingPlan(16, 16)
+    times = 0
+    while times < 2:
+        try:
+            while True:
+                pass
+        except TimeoutError:
+            times += 1
+            if times == 2:
+                raise
+
+
+def test_a_third_party_that_hangs_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("autotune.strategies.third_parties.MAX_SECONDS", 0.05)
+    define("hung", stubborn())
+    before = signal.getsignal(signal.SIGALRM)
+    found = propose(PROBLEM, CHIP, ["hung", "sparse"])
+    assert [(p.Br, p.Bc) for p in found.plans] == [(16, 16), (128, 128)]
+    assert found.warnings == ("strategy 'hung' stopped after 1 plan(s): TimeoutError: it takes more than 0.05 s",)
+    assert signal.getsignal(signal.SIGALRM) == before
+
+
+def test_a_third_party_in_another_thread_is_asked_without_a_limit() -> None:
+    define("threaded", [TilingPlan(16, 16)])
+    with ThreadPoolExecutor(1) as pool:
+        assert len(pool.submit(propose, PROBLEM, CHIP, ["threaded"]).result().plans) == 1
 
 
 def test_a_bug_in_a_strategy_of_ours_flies(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -120,8 +120,9 @@ class Bench:
         return 5e-4
 
     def sweep(self, trials: int | None = 12, seconds: float | None = None, seed: int = 0, **changes: object) -> Sweep:
+        sure = changes.pop("confidence", lambda problem, plans: None)
         parts: dict[str, object] = {
-            "executor": InProcess(self.target, self.verify),
+            "executor": InProcess(self.target, self.verify, sure=sure),  # type: ignore[arg-type]
             "strategies": (),
             "notify": self.events.append,
             "clock": lambda: self.seconds,

@@ -131,6 +131,15 @@ def test_a_target_that_cannot_be_opened_says_why() -> None:
         found.submit(PROBLEM, plan("good")).result()
 
 
+def test_a_machine_that_starts_no_process_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*arguments: object, **options: object) -> None:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(subprocess, "Popen", full)
+    with pool(tmp_path) as found, pytest.raises(TargetUnavailable, match="Resource temporarily unavailable"):
+        found.submit(PROBLEM, plan("good")).result()
+
+
 def test_another_target_than_the_sweeps_is_refused(tmp_path: Path) -> None:
     with Pool(unruly.make(tmp_path), "f2", 1) as found, pytest.raises(TargetUnavailable, match=r"the target f1, .* f2"):
         found.submit(PROBLEM, plan("good")).result()
@@ -146,11 +155,15 @@ def test_workers_run_at_the_same_time(tmp_path: Path) -> None:
 
 def test_a_race_is_run_by_the_worker_and_its_crash_is_the_candidates(one: Pool) -> None:
     plans = [plan("good", 16), plan("good", 32)]
-    times = one.race(PROBLEM, plans)
+    times = one.race(PROBLEM, plans).result()
     assert list(times) == [plans[1].key, plans[0].key]
     assert os.getpid() not in times.values()  # type: ignore[comparison-overlap]
     with pytest.raises(Crashed, match="SIGABRT"):
-        one.race(PROBLEM, plans[:1])
+        one.race(PROBLEM, plans[:1]).result()
+
+
+def test_a_worker_says_how_sure_a_plan_is(one: Pool) -> None:
+    assert one.confidence(PROBLEM, [plan("good", 16), plan("good", 32)]).result() == 0.5
 
 
 def test_leaving_the_pool_ends_the_running_trials(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from autotune.outcome import MEASURED, Failed, Outcome, Rejected, Timed, Timing,
 from autotune.plan import CoreSplit, TilingPlan
 from autotune.problem import AttentionProblem
 from autotune.report import Begun, Event, Notify, Result, Tried, time_us
-from autotune.tuning import FINALISTS
+from autotune.tuning import RACERS
 from tests.sweep.synthetic import Bench, MemoryStore, SyntheticKernel
 
 DEFAULT_KEY = "Br=128;Bc=128;split=even/4"
@@ -331,7 +331,7 @@ def test_the_fastest_race_against_the_default_and_the_winner_is_published(
         (t for t in bench.store.recorded if isinstance(t.outcome, Timed)), key=lambda t: time_us(t.outcome) or 0
     )
     default = bench.store.recorded[0].plan.key
-    fastest = [trial.plan.key for trial in timed[:FINALISTS]]
+    fastest = [trial.plan.key for trial in timed[:RACERS]]
     assert fields == [[default, *(key for key in fastest if key != default)]]
     published = bench.store.published[-1]
     assert (published.plan.key, published.timing.time_us) == (fields[0][2], 1000.0)

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -102,8 +102,13 @@ class Racer(SyntheticTarget):
         return {each.key: os.getpid() for each in reversed(plans)}
 
 
+def half(problem: AttentionProblem, plans: Sequence[TilingPlan]) -> float:
+    """The first of two plans is as good as the other."""
+    return 1 / len(plans)
+
+
 def build(folder: Path) -> InProcess:
-    return InProcess(Racer(), Verify(folder))
+    return InProcess(Racer(), Verify(folder), sure=half)
 
 
 def unavailable() -> InProcess:

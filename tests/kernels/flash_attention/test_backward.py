@@ -150,10 +150,11 @@ def cases(draw: st.DrawFn) -> tuple[AttentionProblem, TilingPlan]:
     shape = (draw(st.integers(1, 2)), draw(st.integers(1, 2)), *lengths, head_dim)
     window = draw(st.none() | st.tuples(st.integers(0, 90), st.integers(0, 90)))
     mask, dropout, alibi = draw(st.sampled_from(MASKS)), draw(st.booleans()), draw(st.booleans())
-    problem = grad(shape, attn_mask=mask, dropout=dropout, alibi=alibi, window=window)
+    exact = draw(st.booleans())
+    problem = grad(shape, attn_mask=mask, dropout=dropout, alibi=alibi, window=window, high_precision=exact)
     Br, Bc = (16 * draw(st.integers(1, -(-length // 16))) for length in lengths)
     split = CoreSplit(draw(st.sampled_from(["even", "balanced"])))
-    exp = draw(st.sampled_from(["float32", "float16"]))
+    exp = "float32" if exact else draw(st.sampled_from(["float32", "float16"]))
     return problem, TilingPlan(Br, Bc, split, double_buffer=draw(st.booleans()), exp=exp)
 
 
@@ -260,6 +261,32 @@ def test_dropout_and_biases(length: int, exp: str) -> None:
     """Faults 7, 10, 11, S5 and S6: biases ignored, dropout permuted, tails refused."""
     problem = grad((2, 2, length, length + 30, 64), dropout=True, alibi=True, attn_mask="causal")
     assert_right(solve(problem, TilingPlan(64, 48, exp=exp), data(problem, keep=0.75)), 1.5e-3)
+
+
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("dropout", [False, True])
+@pytest.mark.parametrize("size_of_do", [1e-4, 1.0, 2000.0])
+def test_high_precision_loses_nothing_whatever_the_size_of_gradients_and_scores(
+    mask: str, dropout: bool, size_of_do: float
+) -> None:
+    """Faults S16 and S17 of the public kernels: dP, D and dS overflow or sink in fp16, scores are rounded to it.
+
+    What is left is what the rounding of the forward's O to fp16 does.
+    """
+    problem = grad((1, 2, 190, 333, 64), attn_mask=mask, dropout=dropout, high_precision=True)
+    for peak, size_of_v in ((5, 1.0), (60, 8.0)):
+        arrays = data(problem, 3, peak, keep=0.75)
+        arrays["do"] = (arrays["do"].astype(np.float64) * size_of_do).astype(np.float16)
+        arrays["v"] = arrays["v"] * np.float16(size_of_v)
+        o, _ = reference.forward(arrays["q"], arrays["k"], arrays["v"], problem, **extras(arrays))
+        arrays["o"] = o.astype(np.float16)
+        q, k, v, do = (arrays[name] for name in ("q", "k", "v", "do"))
+        exact = reference.gradients(q, k, v, do, problem, **extras(arrays))
+        target, plan = EmulatedTarget("Ascend910A", 3), TilingPlan(96, 64, double_buffer=True)
+        found = target.compile(problem, complete(plan, problem, target.hardware)).run(arrays)
+        for name, right, unavoidable in zip(NAMES, exact, rounding_of_o(problem, arrays)):
+            distance = np.linalg.norm(found[name] - right) - unavoidable
+            assert distance < 5e-4 * np.linalg.norm(right), (name, peak)
 
 
 @pytest.mark.parametrize("rows", [80, 112, 144])

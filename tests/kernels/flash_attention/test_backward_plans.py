@@ -39,17 +39,17 @@ def recorded_bytes(problem: AttentionProblem, plan: TilingPlan) -> dict[str, int
     mask=st.sampled_from(["none", "causal", "full", "shared"]),
     double_buffer=st.booleans(),
     exp=st.sampled_from(["float32", "float16"]),
-    extras=st.tuples(st.booleans(), st.booleans()),
+    extras=st.tuples(st.booleans(), st.booleans(), st.booleans()),
     window=st.none() | st.tuples(st.integers(0, 300), st.integers(0, 300)),
     block_window=st.none() | st.tuples(st.integers(0, 2), st.integers(0, 2)),
 )
 def test_bytes_are_those_that_the_recorder_accounts(
     lengths: tuple[int, int], head_dim: int, blocks: tuple[int, int], mask: str, double_buffer: bool, exp: str,
-    extras: tuple[bool, bool], window: tuple[int, int] | None, block_window: tuple[int, int] | None,
+    extras: tuple[bool, bool, bool], window: tuple[int, int] | None, block_window: tuple[int, int] | None,
 ) -> None:  # fmt: skip
     problem = AttentionProblem.of(
         (1, 1, *lengths, head_dim), op="flash_attention_grad", attn_mask=mask, window=window, block_window=block_window,
-        dropout=extras[0], alibi=extras[1],
+        dropout=extras[0], alibi=extras[1], high_precision=extras[2],
     )  # fmt: skip
     Br, Bc = (16 * min(block, -(-length // 16)) for block, length in zip(blocks, lengths))
     plan = TilingPlan(Br, Bc, double_buffer=double_buffer, exp=exp)
@@ -67,7 +67,6 @@ def test_bytes_are_those_that_the_recorder_accounts(
     ("options", "word"),
     [
         ({"op": "flash_attention"}, "op flash_attention"),
-        ({"high_precision": True}, "high_precision"),
         ({"dtype": "bfloat16"}, "float16"),
     ],
 )

@@ -210,6 +210,29 @@ def test_queries_after_every_key_of_their_window_get_zeros(
     assert np.isinf(lse[..., -1]).all() and np.isfinite(lse[..., 0]).all()
 
 
+@pytest.mark.parametrize(
+    ("shape", "window"),
+    [
+        ((1, 1, 400, 128, 64), None),  # S3: more than 128 of 256 rows in the tail
+        ((1, 1, 512, 128, 16), (0, 1)),  # S18: row blocks that see no key
+        ((4, 20, 32, 48, 144), None),  # S13: deep heads, and many
+    ],
+)
+def test_high_precision_in_the_forward(shape: tuple[int, ...], window: tuple[int, int] | None) -> None:
+    """Faults S3, S12, S13 and S18: tails, heads that several cores share, rows without keys."""
+    problem = AttentionProblem.of(shape, high_precision=True, block_window=window)
+    Br, Bc = min(128, shape[2]), shape[3]
+    assert_right(solve(problem, TilingPlan(Br, Bc), data(problem, 2, peak=60), cores=4), whole=5e-4)
+
+
+@pytest.mark.parametrize("exp", ["float32", "float16"])
+@pytest.mark.parametrize("length", [64, 100])
+def test_dropout_and_biases(length: int, exp: str) -> None:
+    """Faults 7, 10, S5 and S6: biases ignored or at other positions, dropout permuted."""
+    problem = AttentionProblem.of((2, 2, length, length + 30, 64), dropout=True, alibi=True, attn_mask="causal")
+    assert_right(solve(problem, TilingPlan(64, 48, exp=exp)), whole=2e-3, row=0.01, lse=0.04)
+
+
 def test_key_blocks_outside_a_window_cost_no_time() -> None:
     """8192 keys of which each query sees 256: a few of 64 key blocks for each block of queries."""
     target = EmulatedTarget("Ascend910A", 2)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from autotune.errors import PlanRejected
 from autotune.hardware import Hardware
-from autotune.kernels.flash_attention import plans
+from autotune.kernels.flash_attention import backward_plans, plans
 from autotune.kernels.targets.emulated import EmulatedTarget
 from autotune.plan import CoreSplit, CoreWork, TilingPlan
 from autotune.problem import AttentionProblem
@@ -96,7 +96,6 @@ def test_double_buffering_doubles_only_key_and_value_tiles() -> None:
     ("options", "word"),
     [
         ({"op": "flash_attention_grad"}, "flash_attention_grad"),
-        ({"high_precision": True}, "high_precision"),
         ({"dtype": "bfloat16"}, "float16"),
     ],
 )
@@ -117,6 +116,15 @@ def test_an_fp16_exponential_is_refused_for_windows(window: dict[str, Any]) -> N
     problem = AttentionProblem.of((1, 2, 256, 256, 64), **window)
     with pytest.raises(PlanRejected, match="fp16 exponential cannot follow a window"):
         plans.check(problem, replace(PLAN, exp="float16"), CHIP)
+
+
+@pytest.mark.parametrize("op", ["flash_attention", "flash_attention_grad"])
+def test_high_precision_needs_an_fp32_exponential(op: str) -> None:
+    problem = AttentionProblem.of((1, 2, 256, 256, 64), op=op, high_precision=True)
+    check = backward_plans.check if op == "flash_attention_grad" else plans.check
+    check(problem, PLAN, CHIP)
+    with pytest.raises(PlanRejected, match="high_precision needs exp=float32"):
+        check(problem, replace(PLAN, exp="float16"), CHIP)
 
 
 def test_too_large_a_block_is_refused_with_both_numbers() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from dataclasses import replace
 from pathlib import Path
@@ -18,13 +19,17 @@ from autotune.hardware import Hardware
 from autotune.kernels.flash_attention import reference
 from autotune.kernels.native import build as building
 from autotune.kernels.native.build import Compiler, build
-from autotune.kernels.native.library import Launch, Library
+from autotune.kernels.native.library import Launch, Library, narrowed
 from autotune.plan import CoreSplit, TilingPlan
-from autotune.problem import ATTN_MASKS, AttentionProblem
+from autotune.problem import ATTN_MASKS, DTYPES, AttentionProblem
 from autotune.strategies.core_split import RULES, complete
 
 Array = NDArray[Any]
 WIDTHS = {"native": "native", "AVX2": "x86-64-v3", "generic": "x86-64"}
+SANITIZED = (
+    ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g", "-O1") if "SANITIZE" in os.environ else ()
+)
+"""Of script/sanitize."""
 
 
 @pytest.fixture(scope="module", params=WIDTHS)
@@ -33,7 +38,7 @@ def library(request: pytest.FixtureRequest, compiler: Compiler, tmp_path_factory
         pytest.skip(f"{request.param} is a kind of x86-64")
     with pytest.MonkeyPatch.context() as patch:
         flags = [flag.replace("native", WIDTHS[request.param]) for flag in building.FLAGS]
-        patch.setattr(building, "FLAGS", tuple(flags))
+        patch.setattr(building, "FLAGS", (*flags, *SANITIZED))
         return Library(build(compiler, "", tmp_path_factory.mktemp("cache")))
 
 
@@ -52,6 +57,7 @@ def cases(draw: st.DrawFn) -> tuple[AttentionProblem, TilingPlan, int]:
         block_window=draw(BLOCK_WINDOWS),
         dropout=draw(st.booleans()),
         alibi=draw(st.booleans()),
+        dtype=draw(st.sampled_from(DTYPES)),
     )
     Br, Bc = (16 * draw(st.integers(1, 10)) for _ in "rc")
     plan = TilingPlan(Br, Bc, CoreSplit(draw(st.sampled_from(sorted(RULES)))))
@@ -67,6 +73,8 @@ def inputs(problem: AttentionProblem, seed: int, size: float = 1.0) -> dict[str,
         name: (size * random.standard_normal((batch, heads, length, d))).astype(np.float32)
         for name, length in zip("qkv", (nq, n, n))
     }
+    if problem.dtype == "bfloat16":
+        made = {name: (array.view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32) for name, array in made.items()}
     own = np.arange(nq), np.minimum(np.arange(nq), n - 1)
     if problem.attn_mask in ("full", "shared"):
         mask = random.random((batch if problem.attn_mask == "full" else 1, nq, n)) < 0.5
@@ -182,6 +190,14 @@ def test_more_work_takes_longer(library: Library) -> None:
         launch = Launch(library, some, complete(TilingPlan(64, 64), some, Hardware("any", 1, 1000)), inputs(some, 1))
         times.append(min(launch().cpu_us for _ in range(5)))
     assert times[1] > 2 * times[0]
+
+
+def test_bfloat16_is_rounded_to_the_nearest_even() -> None:
+    step = 2.0**-7
+    given_ = np.array([1, 1 + 0.4 * step, 1 + step / 2, 1 + 1.5 * step, -1 - 0.6 * step, np.inf, np.nan, 0], np.float32)
+    found = (narrowed(given_).astype(np.uint32) << 16).view(np.float32)
+    expected = np.array([1, 1, 1, 1 + 2 * step, -1 - step, np.inf, np.nan, 0], np.float32)
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_a_file_that_is_no_library_does_not_load(tmp_path: Path) -> None:

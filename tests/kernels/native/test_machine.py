@@ -44,6 +44,14 @@ def test_a_processor_without_a_name(tmp_path: Path, text: str) -> None:
     assert found.name.startswith("cpu-") and len(found.name) > 4 and found.clock_mhz == 0
 
 
+def test_the_state_says_load_cpus_and_clock(tmp_path: Path) -> None:
+    (tmp_path / "cpuinfo").write_text(X86 + "cpu MHz\t\t: 3100.4\n\n")
+    found = machine.state()
+    assert found["mhz"] == 3100 and found["load"] >= 0 and len(found["cpus"]) == machine.hardware().cores
+    (tmp_path / "cpuinfo").write_text(ARM)
+    assert set(machine.state()) == {"load", "cpus"}
+
+
 def test_the_instruction_set_is_part_of_the_identity(tmp_path: Path) -> None:
     found = []
     for text in (X86, X86.replace("avx2", "avx2 avx512f"), X86.replace("2199.998", "1000.0"), ARM):
