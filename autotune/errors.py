@@ -16,6 +16,7 @@
     │   ├── Crashed             the process that ran the candidate ended
     │   ├── TimedOut            the candidate used up its time limit
     │   └── ImplausibleTime     a measured time that cannot be true
+    ├── Overtaken               what a decision rests on stands no more: exit code 1, HTTP 412
     ├── TargetUnavailable       the target is not on this machine: exit code 1, HTTP 503
     └── ServiceUnavailable      the service does not answer, or not as one of ours does: exit code 1
 
@@ -99,6 +100,10 @@ class ImplausibleTime(CandidateError):
     """A time was measured that cannot be true: not positive, no number, or beyond the machine's peak rate."""
 
     stage = "time"
+
+
+class Overtaken(AutotuneError):
+    """What was decided upon is not what stands by now; look again and decide again."""
 
 
 class TargetUnavailable(AutotuneError):

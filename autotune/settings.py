@@ -33,6 +33,10 @@ class Setting(Generic[Value]):
         """The environment variable, e.g. AUTOTUNE_DB."""
         return f"AUTOTUNE_{self.name.upper()}"
 
+    def exported(self, value: Value) -> dict[str, str]:
+        """The environment of a process for which this is the setting's value."""
+        return {**os.environ, self.variable: str(value)}
+
     def value(self) -> Value:
         """The variable's value, or the default where it is unset or empty. Raises InvalidInput."""
         text = os.environ.get(self.variable, "").strip()

@@ -1,4 +1,4 @@
-"""A SQLAlchemy engine for one SQLite file, and the translation of its errors.
+"""A SQLAlchemy engine for one SQLite file; and for every database, transactions and the translation of its errors.
 
 WAL lets readers go on while one writer works. A writer begins with BEGIN IMMEDIATE: a transaction that reads first and
 writes later fails at once when another commit came between, whatever the time-out (sqlite.org/isolation.html).
@@ -19,15 +19,20 @@ from sqlalchemy.exc import DatabaseError, IntegrityError, ProgrammingError
 
 from autotune.errors import StoreError
 
+WAIT_S = 30
+"""How long a writer waits for others: SQLite lets them in at random, not in turn."""
 PRAGMAS = (
-    "busy_timeout=30000",  # ms that a writer waits for others: SQLite lets them in at random, not in turn
+    f"busy_timeout={WAIT_S * 1000}",
     "foreign_keys=ON",
     "journal_mode=WAL",
     "synchronous=NORMAL",  # WAL stays consistent after a power cut; only the last commits may be lost
     "journal_size_limit=67108864",  # bytes the WAL file keeps after a checkpoint
 )
 
-_WRITES = "autotune_writes"
+WRITES = "autotune_writes"
+"""The execution option of a connection that is going to write."""
+STAMP = "SELECT (SELECT max(revision) FROM history), (SELECT max(id) FROM decisions)"
+"""What a new plan or a new pin changes."""
 
 
 def open_engine(path: Path) -> Engine:
@@ -60,7 +65,7 @@ def reading(engine: Engine) -> Iterator[Connection]:
 @contextmanager
 def writing(engine: Engine) -> Iterator[Connection]:
     """A transaction that is the file's only writer; committed at the end, undone by an exception. Raises StoreError."""
-    with translated(engine), engine.execution_options(**{_WRITES: True}).begin() as connection:
+    with translated(engine), engine.execution_options(**{WRITES: True}).begin() as connection:
         yield connection
 
 
@@ -72,23 +77,33 @@ def translated(engine: Engine) -> Iterator[None]:
     except (IntegrityError, ProgrammingError):
         raise
     except sqlite3.DatabaseError as error:  # from a connection that is used without SQLAlchemy
-        raise StoreError(_sentence(engine.url.database or "", str(error)), field="db") from error
+        raise StoreError(_sentence(engine, str(error)), field="db") from error
     except DatabaseError as error:
-        raise StoreError(_sentence(engine.url.database or "", str(error.orig)), field="db") from error
+        raise StoreError(_sentence(engine, str(error.orig)), field="db") from error
+
+
+def named(engine: Engine) -> str:
+    """The database in a sentence: its file, or its host and name; never a user, never a password."""
+    url = engine.url
+    return str(url.database) if engine.dialect.name == "sqlite" else f"{url.host or 'here'}/{url.database}"
 
 
 _SENTENCES = {
     "not a database": "{path} is not a database; name another file with --db",
     "malformed": "the database {path} is damaged ({cause}); restore a copy, or name another file with --db",
-    "locked": "the database {path} stayed locked by another process for 5 seconds; try again when it is done",
+    "locked": f"the database {{path}} stayed locked by another process for {WAIT_S} seconds; try again when it is done",
     "readonly": "the database {path} cannot be written; give write permission to it and its folder",
     "unable to open": "the database {path} cannot be opened or created; look at the permissions of it and its folder",
+    "resolve host": "the database {path} cannot be reached ({cause}); is its name right?",
+    "connection failed": "the database {path} cannot be reached ({cause}); is it running, and may you connect?",
+    "permission denied": "the database {path} refuses ({cause}); ask its owner for the permission",
+    "timeout": "the database {path} did not answer in time ({cause}); try again later",
 }
 
 
-def _sentence(path: str, cause: str) -> str:
+def _sentence(engine: Engine, cause: str) -> str:
     template = next((text for sign, text in _SENTENCES.items() if sign in cause), "the database {path} failed: {cause}")
-    return template.format(path=path, cause=cause)
+    return template.format(path=named(engine), cause=" ".join(cause.split())[:200])
 
 
 def parse(text: Any) -> Any:
@@ -107,5 +122,5 @@ def _prepare(connection: Any, _record: object) -> None:
 
 
 def _begin(connection: Connection) -> None:
-    if connection.get_execution_options().get(_WRITES):
+    if connection.get_execution_options().get(WRITES):
         connection.exec_driver_sql("BEGIN IMMEDIATE")

@@ -17,8 +17,8 @@ from autotune.db.pins import MAX_TEXT
 from autotune.db.schema import keys
 from autotune.errors import InvalidInput
 
-SCOPES = PINS_WRITE, PLANS_WRITE = ("pins:write", "plans:write")
-"""What a key may do: set and take off pins; import plans."""
+SCOPES = PINS_WRITE, PLANS_WRITE, SWEEPS_WRITE = ("pins:write", "plans:write", "sweeps:write")
+"""What a key may do: set and take off pins; import plans; begin and stop sweeps."""
 
 FORM = re.compile(r"att_([0-9a-f]{8})_[A-Za-z0-9_-]{43}", re.ASCII)
 

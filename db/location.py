@@ -1,4 +1,4 @@
-"""From a database URL to the path of a file that SQLite may use; every refusal is a StoreError."""
+"""From a text to a database's URL, and to the path of a file that SQLite may use; every refusal is a StoreError."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from sqlalchemy.exc import ArgumentError
 
 from autotune.errors import StoreError
 
-URL_FORM = "sqlite:///FILE, for example sqlite:///plans.db or sqlite:////home/me/plans.db"
+URL_FORM = "sqlite:///FILE, for example sqlite:///plans.db, or postgresql://USER@HOST/NAME"
+SQLITE, POSTGRESQL = ("sqlite", "sqlite+pysqlite"), ("postgresql", "postgresql+psycopg")
+"""What a URL may begin with."""
 MOUNTS = Path("/proc/mounts")
 
 NETWORK_FILE_SYSTEMS = frozenset(
@@ -18,12 +20,29 @@ NETWORK_FILE_SYSTEMS = frozenset(
 """Where locks and shared memory do not hold between hosts; SQLite's WAL needs both (sqlite.org/wal.html)."""
 
 
-def database_path(text: str, create: bool) -> Path:
-    """The absolute path that ``text`` names; the file exists already unless ``create``. Raises StoreError.
+def parse_url(text: str) -> URL:
+    """The URL of a database. Raises StoreError; no message repeats the text, which may hold a password."""
+    try:
+        url = make_url(text)
+    except (ArgumentError, ValueError) as error:
+        raise StoreError(f"the database URL cannot be read; write it as {URL_FORM}", field="db") from error
+    if url.drivername in POSTGRESQL:
+        if not url.database:
+            raise StoreError(f"the database URL names no database; write it as {URL_FORM}", field="db")
+        return url
+    if url.drivername not in SQLITE:
+        scheme = url.drivername[:30]
+        raise StoreError(f"{scheme!r} databases are not supported; write the URL as {URL_FORM}", field="db")
+    if url.host or url.username or url.port or url.query:
+        raise StoreError(f"the database URL holds more than a path; write it as {URL_FORM}", field="db")
+    if not url.database or url.database == ":memory:":
+        raise StoreError(f"the database URL names no file; write it as {URL_FORM}", field="db")
+    return url
 
-    No message repeats the URL as it was typed: it may hold a password.
-    """
-    path = Path(_parse(text).database or "")
+
+def database_path(url: URL, create: bool) -> Path:
+    """The absolute path that a URL names; the file exists already unless ``create``. Raises StoreError."""
+    path = Path(url.database or "")
     try:
         path = path.resolve()
         _check(path, create)
@@ -52,21 +71,6 @@ def file_system(path: Path, mounts: str) -> str:
         if point and path.parts[: len(parts)] == parts and len(parts) >= found:
             found, kind = len(parts), name
     return kind
-
-
-def _parse(text: str) -> URL:
-    try:
-        url = make_url(text)
-    except (ArgumentError, ValueError) as error:
-        raise StoreError(f"the database URL cannot be read; write it as {URL_FORM}", field="db") from error
-    if url.drivername not in ("sqlite", "sqlite+pysqlite"):
-        scheme = url.drivername[:30]
-        raise StoreError(f"{scheme!r} databases are not supported; write the URL as {URL_FORM}", field="db")
-    if url.host or url.username or url.port or url.query:
-        raise StoreError(f"the database URL holds more than a path; write it as {URL_FORM}", field="db")
-    if not url.database or url.database == ":memory:":
-        raise StoreError(f"the database URL names no file; write it as {URL_FORM}", field="db")
-    return url
 
 
 def _check(path: Path, create: bool) -> None:

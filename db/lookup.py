@@ -13,7 +13,8 @@ from typing import Any
 from sqlalchemy import JSON, Engine, bindparam, select
 from sqlalchemy.dialects import sqlite
 
-from autotune.db.engine import parse, translated, watch
+from autotune.db.changes import Version
+from autotune.db.engine import STAMP, parse, translated, watch
 from autotune.db.rows import Row
 from autotune.db.schema import best_plans, devices, history, problems
 
@@ -29,7 +30,7 @@ class Lookup:
         self._lock = Lock()
         self._connection: sqlite3.Connection | None = None
         self._changes: object = None
-        self._stamp: object = None
+        self._stamp: Version = (None, None)
 
     def close(self) -> None:
         """Lets go of the file; the next question opens it again."""
@@ -38,13 +39,13 @@ class Lookup:
                 self._connection.close()
             self._connection, self._changes = None, None
 
-    def version(self) -> object:
+    def version(self) -> Version:
         """Equal as long as no plan and no pin changes, whoever would change it."""
         with translated(self._engine), self._lock:
             connection = self._open()
             (changes,) = connection.execute("PRAGMA data_version").fetchone()
             if changes != self._changes:
-                self._changes, self._stamp = changes, connection.execute(_STAMP).fetchone()
+                self._changes, self._stamp = changes, connection.execute(STAMP).fetchone()
             return self._stamp
 
     def best(self, key: str, device: str) -> list[Row]:
@@ -66,7 +67,6 @@ def _text(statement: Any) -> str:
     return str(statement.compile(dialect=sqlite.dialect(paramstyle="named")))
 
 
-_STAMP = "SELECT (SELECT max(revision) FROM history), (SELECT max(id) FROM decisions)"
 _BEST = _text(
     select(history)
     .join(best_plans, best_plans.c.revision == history.c.revision)

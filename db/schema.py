@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from sqlalchemy import (
     JSON,
+    BigInteger,
     Boolean,
     CheckConstraint,
     Column,
@@ -21,7 +22,7 @@ from sqlalchemy import (
     true,
 )
 
-SCHEMA_REVISION = "0004"
+SCHEMA_REVISION = "0005"
 """The migration that makes these tables."""
 
 VERSION_TABLE = "tiling_alembic_version"
@@ -37,10 +38,13 @@ metadata = MetaData(
     }
 )
 
+NUMBER = BigInteger().with_variant(Integer, "sqlite")
+"""Of a row: SQLite counts in 64 bits whatever the type, and only where it is called INTEGER."""
+
 problems = Table(
     "problems",
     metadata,
-    Column("id", Integer, primary_key=True),
+    Column("id", NUMBER, primary_key=True),
     Column("key", String, nullable=False, unique=True),
     Column("family", String, nullable=False, index=True),  # the key at the unit shape: equal when only shapes differ
     Column("body", JSON, nullable=False),
@@ -49,7 +53,7 @@ problems = Table(
 devices = Table(
     "devices",
     metadata,
-    Column("id", Integer, primary_key=True),
+    Column("id", NUMBER, primary_key=True),
     Column("name", String, nullable=False),  # the hardware's, e.g. Ascend910A
     Column("target_kind", String, nullable=False),  # the target's name up to its colon, e.g. emulated
     UniqueConstraint("name", "target_kind"),
@@ -59,8 +63,8 @@ devices = Table(
 def _found_where() -> list[Column[int] | Column[str]]:
     """What every record of a result begins with: the problem, the device, and the target as it was."""
     return [
-        Column("problem_id", ForeignKey("problems.id"), nullable=False),
-        Column("device_id", ForeignKey("devices.id"), nullable=False),
+        Column("problem_id", NUMBER, ForeignKey("problems.id"), nullable=False),
+        Column("device_id", NUMBER, ForeignKey("devices.id"), nullable=False),
         Column("target", String, nullable=False),
         Column("fingerprint", String, nullable=False),
     ]
@@ -69,14 +73,14 @@ def _found_where() -> list[Column[int] | Column[str]]:
 trials = Table(
     "trials",
     metadata,
-    Column("id", Integer, primary_key=True),
+    Column("id", NUMBER, primary_key=True),
     *_found_where(),
     Column("plan_key", String, nullable=False),
     Column("plan", JSON, nullable=False),
     Column("status", String, nullable=False),
     Column("time_us", Float),
     Column("outcome", JSON, nullable=False),
-    Column("sweep", String, nullable=False),
+    Column("sweep", String, nullable=False, index=True),
     Column("at", String, nullable=False),
     UniqueConstraint("problem_id", "device_id", "fingerprint", "plan_key"),
     CheckConstraint("(status = 'timed') = (time_us IS NOT NULL)", name="timed_has_time"),
@@ -86,7 +90,7 @@ trials = Table(
 history = Table(
     "history",
     metadata,
-    Column("revision", Integer, primary_key=True),
+    Column("revision", NUMBER, primary_key=True),
     *_found_where(),
     Column("plan", JSON, nullable=False),
     Column("time_us", Float, nullable=False),
@@ -106,13 +110,13 @@ history = Table(
 best_plans = Table(
     "best_plans",
     metadata,
-    Column("id", Integer, primary_key=True),
-    Column("problem_id", ForeignKey("problems.id"), nullable=False),
-    Column("device_id", ForeignKey("devices.id"), nullable=False),
+    Column("id", NUMBER, primary_key=True),
+    Column("problem_id", NUMBER, ForeignKey("problems.id"), nullable=False),
+    Column("device_id", NUMBER, ForeignKey("devices.id"), nullable=False),
     Column("fingerprint", String, nullable=False),
     Column("time_us", Float, nullable=False),
     Column("measured_at", String, nullable=False),
-    Column("revision", ForeignKey("history.revision")),  # empty only within the transaction that publishes
+    Column("revision", NUMBER, ForeignKey("history.revision")),  # empty only within the transaction that publishes
     UniqueConstraint("problem_id", "device_id"),
 )
 """The present winner of each problem on each device: what decides a publication, and where in the history it stands."""
@@ -120,10 +124,10 @@ best_plans = Table(
 pins = Table(
     "pins",
     metadata,
-    Column("id", Integer, primary_key=True),
-    Column("problem_id", ForeignKey("problems.id"), nullable=False),
-    Column("device_id", ForeignKey("devices.id"), nullable=False),
-    Column("revision", ForeignKey("history.revision"), nullable=False),
+    Column("id", NUMBER, primary_key=True),
+    Column("problem_id", NUMBER, ForeignKey("problems.id"), nullable=False),
+    Column("device_id", NUMBER, ForeignKey("devices.id"), nullable=False),
+    Column("revision", NUMBER, ForeignKey("history.revision"), nullable=False),
     UniqueConstraint("problem_id", "device_id"),
 )
 """The revision that is served for a problem on a device because somebody said so."""
@@ -131,11 +135,11 @@ pins = Table(
 decisions = Table(
     "decisions",
     metadata,
-    Column("id", Integer, primary_key=True),
-    Column("problem_id", ForeignKey("problems.id"), nullable=False),
-    Column("device_id", ForeignKey("devices.id"), nullable=False),
+    Column("id", NUMBER, primary_key=True),
+    Column("problem_id", NUMBER, ForeignKey("problems.id"), nullable=False),
+    Column("device_id", NUMBER, ForeignKey("devices.id"), nullable=False),
     Column("action", String, nullable=False),
-    Column("revision", ForeignKey("history.revision"), nullable=False),
+    Column("revision", NUMBER, ForeignKey("history.revision"), nullable=False),
     Column("actor", String, nullable=False),
     Column("reason", String, nullable=False),
     Column("at", String, nullable=False),
@@ -148,7 +152,7 @@ decisions = Table(
 keys = Table(
     "keys",
     metadata,
-    Column("id", Integer, primary_key=True),
+    Column("id", NUMBER, primary_key=True),
     Column("prefix", String, nullable=False, unique=True),
     Column("digest", String, nullable=False),
     Column("name", String, nullable=False),
@@ -162,8 +166,8 @@ keys = Table(
 wanted = Table(
     "wanted",
     metadata,
-    Column("id", Integer, primary_key=True),
-    Column("problem_id", ForeignKey("problems.id"), nullable=False),
+    Column("id", NUMBER, primary_key=True),
+    Column("problem_id", NUMBER, ForeignKey("problems.id"), nullable=False),
     Column("device", String, nullable=False),
     Column("count", Integer, nullable=False),
     Column("last_at", String, nullable=False),

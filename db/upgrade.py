@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, Engine, String, column, inspect, select, table
 
-from autotune.db.engine import reading, writing
+from autotune.db.engine import named, reading, writing
 from autotune.db.schema import SCHEMA_REVISION, VERSION_TABLE
 from autotune.errors import StoreError
 
@@ -21,21 +21,30 @@ log = logging.getLogger(__name__)
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 
-def upgrade(engine: Engine) -> None:
+def upgrade(engine: Engine, create: bool = True) -> None:
     """Runs the migrations that the database lacks, all in one transaction; none when it is at the head.
 
-    A copy of the database as it was stays beside it, as ``plans.db.schema-0001-<nanoseconds>.backup``.
-    Raises StoreError for a database with foreign tables or a schema that this version does not know.
+    A copy of a SQLite file as it was stays beside it, as ``plans.db.schema-0001-<nanoseconds>.backup``; of a PostgreSQL
+    database the operator has copies. Raises StoreError for a database with foreign tables, a schema that this version
+    does not know, or without tables unless ``create``.
     """
     with reading(engine) as connection:
         found = revision(connection)
         if found == SCHEMA_REVISION:
             return
+        if found is None and not create:
+            raise StoreError(
+                f"there are no plans in the database {named(engine)}; name another with --db, or fill this one with "
+                "`autotune sweep`",
+                field="db",
+            )
         if found is not None:
             _refuse_newer(connection, found)
+            log.warning("the database %s is brought from schema %s to %s", named(engine), found, SCHEMA_REVISION)
+        if found is not None and engine.dialect.name == "sqlite":
             copy = f"{engine.url.database}.schema-{found}-{time.time_ns()}.backup"
             connection.exec_driver_sql("VACUUM INTO ?", (copy,))
-            log.warning("the database is brought to schema %s; what it was is kept as %s", SCHEMA_REVISION, copy)
+            log.warning("what it was is kept as %s", copy)
     with writing(engine) as connection:
         _migrate(connection)
 
@@ -47,8 +56,8 @@ def revision(connection: Connection) -> str | None:
         return connection.scalars(select(column("version_num", String)).select_from(table(VERSION_TABLE))).one_or_none()
     if tables:
         raise StoreError(
-            f"{connection.engine.url.database} is another program's database (it holds the table {tables[0]!r}); "
-            "name another file with --db",
+            f"{named(connection.engine)} is another program's database (it holds the table {tables[0]!r}); "
+            "name another with --db",
             field="db",
         )
     return None
@@ -80,7 +89,7 @@ def _refuse_newer(connection: Connection, found: str) -> None:
     known = {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
     if found not in known:
         raise StoreError(
-            f"the database {connection.engine.url.database} has schema {found}, newer than the {SCHEMA_REVISION} "
+            f"the database {named(connection.engine)} has schema {found}, newer than the {SCHEMA_REVISION} "
             "of this version; upgrade autotune",
             field="db",
         )

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import secrets
 import signal
 import sys
-import time
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -62,6 +60,7 @@ def sweep(
     until: options.Until = None,
     workers: options.Workers = None,
     seed: options.Seed = None,
+    name: options.SweepName = None,
     db: options.Db = None,
     as_json: options.AsJson = False,
 ) -> int:
@@ -116,7 +115,7 @@ def sweep(
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with composition.reserved(target), executing as executor, progress.shown(Console(stderr=True)) as notify:
         report = Sweep(
-            name=f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(2)}",
+            name=options.sweep_name(name),
             target=target,
             store=store,
             executor=executor,
@@ -208,7 +207,7 @@ def serve(host: options.Host = None, port: options.Port = None, db: options.Db =
         hosts = server.names(address)
         if hosts is None:
             keys.require(store, address)
-        served = create_app(store, composition.devices(DEVICE.value()), hosts)
+        served = create_app(store, composition.devices(DEVICE.value()), hosts, server.runs(url))
         typer.echo(f"Serving plans on http://{address}:{number}/best, documented on /docs; Ctrl-C stops.", err=True)
         server.serve(served, listener)
         store.close()

@@ -1,4 +1,4 @@
-"""Plans after the sweep: ``autotune history``, ``pin``, ``unpin``, ``export`` and ``import``."""
+"""Plans after the sweep: ``autotune history``, ``pin``, ``unpin``, ``rollback``, ``export`` and ``import``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ from autotune.settings import DB, DEVICE
 if TYPE_CHECKING:
     from autotune.db.pins import Decision
 
-Revision: TypeAlias = Annotated[int, typer.Argument(metavar="REVISION", help="As `autotune history` lists it.", min=1)]
+Revision: TypeAlias = Annotated[
+    int, typer.Argument(metavar="REVISION", help="As `autotune history` lists it.", min=1, max=10**18)
+]
 Reason: TypeAlias = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept forever.")]
 Actor: TypeAlias = Annotated[
     str | None, typer.Option("--actor", metavar="NAME", help="Who decides [your user name].", show_default=False)
@@ -119,6 +121,22 @@ def unpin(revision: Revision, reason: Reason, actor: Actor = None, db: options.D
         return NOTHING_FOUND
     typer.echo("The best plan is served again.", err=True)
     return 0
+
+
+@app.command()
+def rollback(revision: Revision, reason: Reason, actor: Actor = None, db: options.Db = None) -> None:
+    """Takes back the revision that is served: pins the one that was published before it.
+
+    \b
+    Examples:
+      autotune rollback 18 --reason "wrong on our board"
+    """
+    from autotune.db.store import Store
+
+    store = Store.open(options.chosen(DB, db), create=False)
+    earlier = store.roll_back(revision, _decision(actor, reason))
+    store.close()
+    typer.echo(f"Revision {earlier} is served until it is unpinned.", err=True)
 
 
 @app.command()

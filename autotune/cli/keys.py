@@ -25,7 +25,9 @@ Name: TypeAlias = Annotated[str, typer.Argument(metavar="NAME", help="Whose key 
 Prefix: TypeAlias = Annotated[str, typer.Argument(metavar="PREFIX", help="As `autotune keys list` shows it.")]
 Scopes: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option("--scope", metavar="NAME", help="pins:write or plans:write; repeat [both].", show_default=False),
+    typer.Option(
+        "--scope", metavar="NAME", help="pins:write, plans:write or sweeps:write; repeat [all].", show_default=False
+    ),
 ]
 Days: TypeAlias = Annotated[
     int | None,

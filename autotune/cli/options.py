@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import secrets
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
@@ -55,10 +57,13 @@ Budget: TypeAlias = Annotated[
 ]
 Until: TypeAlias = Annotated[str | None, _option("--until", "HH:MM", "The same as a local time, the next one: 07:00.")]
 Seed: TypeAlias = Annotated[str | None, _option("--seed", "N", "Start of the search's random numbers.", SEED)]
+SweepName: TypeAlias = Annotated[
+    str | None, _option("--name", "TEXT", "What the sweep is called in what it records [date, time and four digits]")
+]
 Workers: TypeAlias = Annotated[
     str | None, _option("--workers", "N", "Processes for trials; 0: in the sweep's own.", WORKERS)
 ]
-Db: TypeAlias = Annotated[str | None, _option("--db", "URL", "The database, sqlite:///FILE.", DB)]
+Db: TypeAlias = Annotated[str | None, _option("--db", "URL", "The database, sqlite:///FILE or postgresql://...", DB)]
 Url: TypeAlias = Annotated[str | None, _option("--url", "URL", "Ask this service instead of the database.")]
 Allow: TypeAlias = Annotated[str | None, _option("--allow", "LIST", "Rungs that may answer [all]")]
 Host: TypeAlias = Annotated[str | None, _option("--host", "ADDRESS", "Address to listen on.", HOST)]
@@ -131,6 +136,15 @@ def time_limit(budget: str | None, until: str | None, now: datetime) -> float | 
     if until is not None:
         return seconds_until(until, now)
     return None if budget is None else seconds(budget)
+
+
+def sweep_name(given: str | None) -> str:
+    """What a sweep is called: as given, else after the time. Raises InvalidInput."""
+    if given is None:
+        return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(2)}"
+    if not given.strip() or len(given) > 100 or not given.isprintable():
+        raise InvalidInput("--name must be a line of 1 to 100 characters", "name")
+    return given
 
 
 def check_names(names: Iterable[str], known: Sequence[str], option: str) -> None:

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from autotune import __version__
 from autotune.db.store import Store
 from autotune.errors import InvalidInput, StoreError
+from autotune.service.bodies import AnswerBody, BatchBody, LiveBody, ReadyBody
 from autotune.service.dashboard import dashboard
 from autotune.service.device import Devices
 from autotune.service.explaining import explaining
@@ -35,29 +36,27 @@ from autotune.service.replies import (
     refuse,
     refuse_repeats,
 )
-from autotune.service.schema import (
-    AnswerBody,
-    Batch,
-    BatchBody,
-    BatchItem,
-    BestQuery,
-    LiveBody,
-    ReadyBody,
-)
+from autotune.service.runs import Runs
+from autotune.service.schema import Batch, BatchItem, BestQuery
 from autotune.service.shortcut import Answers
+from autotune.service.sweeping import sweeping
 from autotune.service.writing import LIMITS, writing
 
 
-def create_app(store: Store, devices: Devices, hosts: Collection[str] | None = None) -> FastAPI:
+def create_app(
+    store: Store, devices: Devices, hosts: Collection[str] | None = None, runs: Runs | None = None
+) -> FastAPI:
     """The service over one store; ``devices`` are those it answers for, the first when a question names none.
 
-    hosts: the names that a request may call the service by; any where None.
+    hosts: the names that a request may call the service by; any where None. runs: begins sweeps; nobody where None.
     """
     misses, metrics, memory = Misses(store), Metrics(store), Memory(store)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         yield
+        if runs is not None:
+            runs.close()
         misses.flush()
 
     app = FastAPI(title="tiling-autotune", version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan)
@@ -70,8 +69,9 @@ def create_app(store: Store, devices: Devices, hosts: Collection[str] | None = N
     app.include_router(_answers(memory, devices, misses))
     app.include_router(listing(store, devices, misses))
     app.include_router(writing(store, devices))
+    app.include_router(sweeping(store, devices, runs))
     app.include_router(_health(store, metrics))
-    app.include_router(dashboard(store, memory, devices, misses))
+    app.include_router(dashboard(store, memory, devices, misses, runs))
     app.include_router(explaining(memory, devices))
 
     @app.get("/docs", include_in_schema=False)

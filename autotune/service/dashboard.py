@@ -1,4 +1,4 @@
-"""The pages for people: what was swept, one problem, two plans side by side, what is wanted."""
+"""The pages for people: what was swept, one problem, two plans side by side, sweeps, what is wanted."""
 
 from __future__ import annotations
 
@@ -18,12 +18,15 @@ from autotune.service.pages.compare import compare_page
 from autotune.service.pages.coverage import coverage_page
 from autotune.service.pages.forms import typed
 from autotune.service.pages.missing import missing_page
-from autotune.service.pages.problem import about, problem_page
+from autotune.service.pages.problem import MOST_TRIALS, about, problem_page
+from autotune.service.pages.progress import progress_page, sweep_page
 from autotune.service.pages.render import style
 from autotune.service.questions import Misses, Question
-from autotune.service.replies import NotFound
+from autotune.service.refusals import NotFound
+from autotune.service.runs import Runs
 from autotune.service.schema import BestQuery, NoQuery
 from autotune.service.showing import shown
+from autotune.service.sweeping import find_sweep, lately
 
 PER_PAGE = 100
 """Problems on a page."""
@@ -46,7 +49,15 @@ class CompareQuery(BaseModel):
     right: int = Field(ge=1, le=10**18)
 
 
-def dashboard(store: Store, memory: Memory, devices: Devices, misses: Misses) -> APIRouter:
+class ProgressQuery(BaseModel):
+    """The parameters of GET /progress. sweep: the name of one; all of late without it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    sweep: str | None = Field(None, max_length=100)
+
+
+def dashboard(store: Store, memory: Memory, devices: Devices, misses: Misses, runs: Runs | None) -> APIRouter:
     """The pages over one store, and the style sheet of all pages."""
     router = APIRouter(include_in_schema=False)
 
@@ -89,6 +100,20 @@ def dashboard(store: Store, memory: Memory, devices: Devices, misses: Misses) ->
             return {"wanted": store.wanted(PER_PAGE)}
 
         return shown(request, NoQuery, partial(missing_page, devices), find)
+
+    @router.get("/progress")
+    def progress(request: Request) -> HTMLResponse:
+        def frame(name: str | None = None, **found: Any) -> HTMLResponse:
+            if name is None:
+                return progress_page(str(request.base_url).rstrip("/"), **found)
+            return sweep_page(find_sweep(store, runs, name), store.sweep_trials(name, limit=MOST_TRIALS), devices)
+
+        def find(query: ProgressQuery) -> dict[str, Any]:
+            if query.sweep is not None:
+                return {"name": query.sweep}
+            return {"sweeps": lately(store, runs, PER_PAGE)}
+
+        return shown(request, ProgressQuery, frame, find)
 
     router.add_api_route("/style.css", style)
     return router

@@ -20,8 +20,9 @@ from autotune.service.memory import Memory
 from autotune.service.pages.explain import explain_page
 from autotune.service.pages.forms import typed
 from autotune.service.questions import Question
+from autotune.service.refusals import Busy
 from autotune.service.schema import BestQuery
-from autotune.service.showing import Busy, shown
+from autotune.service.showing import shown
 
 MOST_BLOCKS = 512
 """Blocks of queries, or of keys, in one head: under a causal mask each is walked, 512 in about a second."""

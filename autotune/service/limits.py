@@ -1,7 +1,8 @@
-"""What is refused before a route sees it: a body that is too long, a name that is not the service's."""
+"""What is refused before a route sees it: a body that is too long or too slow, a name that is not the service's."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection
 
 from starlette.datastructures import Headers
@@ -11,10 +12,12 @@ from autotune.service.replies import refuse
 
 MAX_BODY_BYTES = 128 * 1024
 """A batch of 256 questions, each with every parameter, is 90 KB."""
+BODY_S = 10.0
+"""How long the whole of a body may take to come: who sends a byte now and then would stay for ever."""
 
 
 class BodyLimit:
-    """ASGI middleware: 413 above the limit, whether the length is announced or not."""
+    """ASGI middleware: 413 above the limit, whether the length is announced or not; 408 after BODY_S."""
 
     def __init__(self, app: ASGIApp, limits: dict[str, int] | None = None) -> None:
         self._app, self._limits = app, limits or {}
@@ -25,7 +28,11 @@ class BodyLimit:
             await self._app(scope, receive, send)
             return
         limit = self._limits.get(scope["path"], MAX_BODY_BYTES)
-        body = await _read(receive, limit)
+        try:
+            body = await asyncio.wait_for(_read(receive, limit), BODY_S)
+        except TimeoutError:
+            await refuse(408, f"the body did not come within {BODY_S:g} s")(scope, receive, send)
+            return
         if body is None:
             await refuse(413, f"the body is longer than {limit} bytes")(scope, receive, send)
         else:

@@ -10,27 +10,24 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.responses import Response
 
-from autotune.db.rows import Listed
 from autotune.db.store import Store
 from autotune.errors import InvalidInput
 from autotune.problem import AttentionProblem
-from autotune.service.device import Device, Devices, find_device
-from autotune.service.questions import Misses
-from autotune.service.records import record, tried
-from autotune.service.replies import NotFound, cacheable, declared, refuse_repeats
-from autotune.service.schema import (
+from autotune.service.bodies import (
     DevicesBody,
     HistoryBody,
-    HistoryQuery,
-    NoQuery,
+    ListedBody,
     PlansBody,
-    PlansQuery,
     StrategiesBody,
     TrialsBody,
-    TrialsQuery,
     WantedBody,
-    WantedQuery,
 )
+from autotune.service.device import Device, Devices, find_device
+from autotune.service.questions import Misses
+from autotune.service.records import find_plan, of_plan, record, tried
+from autotune.service.refusals import NotFound
+from autotune.service.replies import cacheable, declared, refuse_repeats
+from autotune.service.schema import HistoryQuery, NoQuery, PlansQuery, TrialsQuery, WantedQuery
 from autotune.strategies import registry
 
 CURSOR = re.compile(r"after-(\d{1,18})", re.ASCII)
@@ -59,8 +56,20 @@ def listing(store: Store, devices: Devices, misses: Misses) -> APIRouter:
     def list_plans(request: Request, query: Annotated[PlansQuery, Query()]) -> Response:
         page = store.plans(_after(query.cursor), query.limit, *_narrowed(devices, query.device))
         following = None if page.next is None else f"after-{page.next}"
-        plans = [_listed(each, devices) for each in page.listed]
+        plans = [of_plan(each, devices) for each in page.listed]
         return _page(request, {"plans": plans, "next": following})
+
+    @router.get(
+        "/plans/{plan}",
+        summary="One plan that is served; its ETag is what If-Match of a decision names",
+        responses=declared(ListedBody, "The plan", 404, 422, 503),
+    )
+    def show_plan(
+        request: Request,
+        plan: Annotated[int, Path(ge=1, le=10**18, description="the id of a plan, as GET /plans lists it")],
+        _query: Annotated[NoQuery, Query()],
+    ) -> Response:
+        return cacheable(request, of_plan(find_plan(store, plan), devices))
 
     @router.get(
         "/plans/{plan}/history",
@@ -123,15 +132,13 @@ _Place = tuple[AttentionProblem, str, str | None]
 
 
 def _places(store: Store, plan: str, devices: Devices, device: str | None) -> list[_Place]:
+    chip, target = _narrowed(devices, device)
     if PLAN_ID.fullmatch(plan):
-        listed = store.plan(int(plan))
-        if listed is None:
-            raise NotFound(f"there is no plan with the id {plan}; GET /plans lists them", "plan")
+        listed = find_plan(store, int(plan))
         return [(listed.best.problem, listed.best.device, listed.best.target)]
     problem = store.problem(plan)
     if problem is None:
         raise NotFound(f"no problem with the key {plan[:100]!r} was swept; GET /plans lists the keys", "plan")
-    chip, target = _narrowed(devices, device)
     return [(problem, name, target) for name in devices if chip in (None, name)]
 
 
@@ -152,7 +159,3 @@ def _after(cursor: str | None) -> int:
 def _device(name: str, device: Device) -> dict[str, Any]:
     targets = [{"name": target, "fingerprint": found} for target, found in device.fingerprints.items()]
     return {"name": name, "targets": targets, "hardware": device.hardware.to_json()}
-
-
-def _listed(listed: Listed, devices: Devices) -> dict[str, Any]:
-    return {"id": listed.id, "key": listed.best.problem.key, "pinned": listed.pinned} | record(listed.best, devices)

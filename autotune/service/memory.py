@@ -1,16 +1,18 @@
 """What the service keeps in memory of its store, and drops as soon as the store has changed.
 
 The store is asked with every request whether it has changed, which costs microseconds; so no worker ever answers with
-what another process has replaced. What was read before a change is never kept after it.
+what another process has replaced. What was read before a change is never kept after it. A new plan may change the
+answers to problems of its own family on its own chip, exact and borrowed ones, and no others: those stay.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from threading import Lock
 from typing import Generic, NamedTuple, TypeVar
 
+from autotune.db.changes import Place, Version
 from autotune.db.rows import family, target_kind
 from autotune.db.store import Store, rank
 from autotune.outcome import BestPlan
@@ -28,12 +30,16 @@ Plans = Mapping[str, list[BestPlan]]
 
 
 class Remembered(NamedTuple):
-    """An answer as it was sent. missed: the question, where it had no exact answer and is to be counted."""
+    """An answer as it was sent.
+
+    missed: the question, where it had no exact answer and is to be counted. place: where a new plan may change it.
+    """
 
     content: bytes
     tag: str
     match: str
     missed: Question | None
+    place: Place
 
 
 class Memory:
@@ -41,27 +47,35 @@ class Memory:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._version: object = None
+        self._version: Version = (None, None)
         self._answers: _Recent[Remembered] = _Recent(MAX_ANSWERS)
         self._families: _Recent[Plans] = _Recent(MAX_FAMILIES)
         self._pins: frozenset[tuple[str, str]] = frozenset()
         self._lock = Lock()
 
-    def refresh(self) -> object:
-        """Drops everything when the store has changed; returns the version that stands now."""
+    def refresh(self) -> Version:
+        """Drops what the store has changed; returns the version that stands now."""
         version = self._store.version()
         if version != self._version:
+            changed = self._store.changes(self._version)
             pins = self._store.pinned_places()
             with self._lock:
-                self._answers, self._families = _Recent(MAX_ANSWERS), _Recent(MAX_FAMILIES)
+                self._forget(changed)
                 self._version, self._pins = version, pins
         return version
+
+    def _forget(self, changed: Collection[Place] | None) -> None:
+        if changed is None:
+            self._answers, self._families = _Recent(MAX_ANSWERS), _Recent(MAX_FAMILIES)
+        else:
+            self._answers.drop(lambda query, answer: answer.place in changed)
+            self._families.drop(lambda place, plans: place in changed)
 
     def answer(self, query: bytes) -> Remembered | None:
         """What was answered to a query since the store last changed; ``refresh`` comes before."""
         return self._answers.get(query)
 
-    def keep(self, version: object, query: bytes, answer: Remembered) -> None:
+    def keep(self, version: Version, query: bytes, answer: Remembered) -> None:
         """Keeps an answer that was made of the store's state at a version; not when another has come since."""
         with self._lock:
             if version == self._version and len(query) <= MAX_QUERY_BYTES:
@@ -106,6 +120,11 @@ class _Recent(Generic[Value]):
             except KeyError:  # another thread made room meanwhile
                 return value
         return value
+
+    def drop(self, gone: Callable[[object, Value], bool]) -> None:
+        for key, value in list(self._values.items()):
+            if gone(key, value):
+                self._values.pop(key, None)
 
     def put(self, key: object, value: Value) -> None:
         self._values[key] = value

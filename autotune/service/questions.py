@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock, Timer
 
+from autotune.db import misses
 from autotune.db.rows import Wanted
-from autotune.db.store import WANTED_LIMIT, Store
+from autotune.db.store import Store
 from autotune.errors import StoreError
 from autotune.problem import AttentionProblem
+from autotune.service.clock import now
 from autotune.service.device import Device, Devices, find_device
 from autotune.service.ladder import Answer, Bests, answer
 from autotune.service.schema import Asked, parse_allow
@@ -65,7 +66,7 @@ class Misses:
         """Counts one; what would be more than the store keeps is dropped."""
         asked = (question.problem, question.device.hardware.name)
         with self._lock:
-            if asked in self._counts or len(self._counts) < WANTED_LIMIT:
+            if asked in self._counts or len(self._counts) < misses.LIMIT:
                 self._counts[asked] = self._counts.get(asked, 0) + 1
             if self._timer is None:
                 self._timer = _started(self._flush_s, self.flush)
@@ -77,13 +78,12 @@ class Misses:
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
-        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        misses = [Wanted(problem, device, count, now) for (problem, device), count in counts.items()]
+        missed = [Wanted(problem, device, count, now()) for (problem, device), count in counts.items()]
         try:
-            if misses:
-                self._store.want_all(misses)
+            if missed:
+                self._store.want_all(missed)
         except StoreError as error:
-            log.warning("%d misses were not recorded: %s", len(misses), error)
+            log.warning("%d misses were not recorded: %s", len(missed), error)
 
 
 def _started(seconds: float, call: Callable[[], None]) -> Timer:

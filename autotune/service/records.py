@@ -1,11 +1,14 @@
-"""A stored result, and a trial, in the wire format of lists and histories."""
+"""What is stored, in the wire format of lists and histories."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from autotune.db.rows import Listed
+from autotune.db.store import Store
 from autotune.outcome import BestPlan, Timed, Trial, outcome_to_json
 from autotune.service.device import Devices
+from autotune.service.refusals import NotFound
 
 
 def record(best: BestPlan, devices: Devices) -> dict[str, Any]:
@@ -25,6 +28,19 @@ def record(best: BestPlan, devices: Devices) -> dict[str, Any]:
         "provenance": {name: getattr(best, name) for name in PROVENANCE},
         "revision": best.revision,
     }
+
+
+def of_plan(listed: Listed, devices: Devices) -> dict[str, Any]:
+    """A plan that is served."""
+    return {"id": listed.id, "key": listed.best.problem.key, "pinned": listed.pinned} | record(listed.best, devices)
+
+
+def find_plan(store: Store, number: int) -> Listed:
+    """The served plan with that id. Raises NotFound."""
+    listed = store.plan(number)
+    if listed is None:
+        raise NotFound(f"there is no plan with the id {number}; GET /plans lists them", "plan")
+    return listed
 
 
 def tried(trial: Trial) -> dict[str, Any]:

@@ -13,24 +13,9 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, TypeAdapter
 from starlette.exceptions import HTTPException
 
-from autotune.errors import AutotuneError, InvalidInput, StoreError
-from autotune.service.schema import ErrorBody
-
-
-class NotFound(AutotuneError):
-    """What was asked for is not there: HTTP 404. ``field`` names the parameter."""
-
-    def __init__(self, message: str, field: str | None = None) -> None:
-        super().__init__(message)
-        self.field = field
-
-
-class Unauthorized(AutotuneError):
-    """No key, or none that is good: HTTP 401."""
-
-
-class Forbidden(AutotuneError):
-    """A key that may not do this: HTTP 403."""
+from autotune.errors import AutotuneError, InvalidInput
+from autotune.service.bodies import ErrorBody
+from autotune.service.refusals import STATUS, Unauthorized, status_of
 
 
 class ProblemJSON(JSONResponse):
@@ -117,42 +102,34 @@ _MEANINGS = {
     401: "No key, or none that is good",
     403: "The key may not do this",
     404: "There is none: no allowed rung has a legal plan, or no such plan is stored",
+    409: "A sweep runs on that target",
+    412: "Something else stands by now than what If-Match, or the revision, names",
     413: "The body is too long",
     422: "A parameter is wrong; its name is in field",
-    503: "The database cannot be read",
+    503: "The database cannot be read, or others have to end first",
 }
 
 
 def install_handlers(app: FastAPI) -> None:
     """Every error that a route may raise becomes problem details."""
-    for error, handler in _ERROR_HANDLERS.items():
-        app.add_exception_handler(error, handler)
+    for kind in STATUS:
+        app.add_exception_handler(kind, _refused)
+    app.add_exception_handler(RequestValidationError, _refused_by_model)
+    app.add_exception_handler(HTTPException, _refused_by_http)
 
 
-def _unprocessable(_request: Request, error: Exception) -> Response:
-    assert isinstance(error, InvalidInput)
-    return refuse(422, str(error), error.field)
-
-
-def _not_found(_request: Request, error: Exception) -> Response:
-    assert isinstance(error, NotFound)
-    return refuse(404, str(error), error.field)
-
-
-def _unauthorized(_request: Request, error: Exception) -> Response:
-    return refuse(401, str(error), headers={"WWW-Authenticate": "Bearer"})
-
-
-def _forbidden(_request: Request, error: Exception) -> Response:
-    return refuse(403, str(error))
-
-
-def _unavailable(_request: Request, error: Exception) -> Response:
-    return refuse(503, str(error))
+def _refused(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, AutotuneError)
+    status = status_of(error)
+    field = getattr(error, "field", None) if status < 500 else None  # then it is no parameter of the request
+    headers = {"WWW-Authenticate": "Bearer"} if isinstance(error, Unauthorized) else None
+    return refuse(status, str(error), field, headers)
 
 
 def _refused_by_http(_request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
+    if error.status_code == HTTPStatus.BAD_REQUEST:  # FastAPI's word for a body that is not even text
+        return refuse(422, _SENTENCES["json_invalid"], "body")
     return refuse(error.status_code, error.detail, headers=error.headers)
 
 
@@ -189,16 +166,6 @@ _SENTENCES = {
 
 
 def _parameters(request: Request) -> list[str]:
-    operation = request.app.openapi()["paths"][request.scope["route"].path][request.method.lower()]
+    described = request.app.openapi()["paths"].get(request.scope["route"].path, {})
+    operation = described.get(request.method.lower(), {})  # a page is not described
     return [parameter["name"] for parameter in operation.get("parameters", [])]
-
-
-_ERROR_HANDLERS = {
-    InvalidInput: _unprocessable,
-    NotFound: _not_found,
-    Unauthorized: _unauthorized,
-    Forbidden: _forbidden,
-    StoreError: _unavailable,
-    RequestValidationError: _refused_by_model,
-    HTTPException: _refused_by_http,
-}

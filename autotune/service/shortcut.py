@@ -8,6 +8,8 @@ from urllib.parse import parse_qsl
 from pydantic import ValidationError
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from autotune.db.changes import Version
+from autotune.db.rows import family
 from autotune.errors import InvalidInput, StoreError
 from autotune.service.device import Devices
 from autotune.service.ladder import OWN
@@ -47,7 +49,7 @@ class Answers:
         except (InvalidInput, StoreError, ValidationError):
             return None
 
-    def _found(self, version: object, query: bytes) -> Remembered | None:
+    def _found(self, version: Version, query: bytes) -> Remembered | None:
         pairs = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
         values = dict(pairs)
         if len(values) < len(pairs):
@@ -58,7 +60,8 @@ class Answers:
             return None
         content = serialised(answer.to_json())
         missed = None if answer.match in OWN else question
-        found = Remembered(content, entity_tag(content), answer.match, missed)
+        place = (family(question.problem), question.device.hardware.name)
+        found = Remembered(content, entity_tag(content), answer.match, missed, place)
         self._memory.keep(version, query, found)
         return found
 

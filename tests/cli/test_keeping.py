@@ -31,6 +31,19 @@ def test_a_pin_and_its_history(run: Run, swept: int) -> None:
     assert "wrong on our board" in run("history", *QUESTION).out
 
 
+def test_a_rollback(run: Run, swept: int) -> None:
+    first = str(json.loads(run("history", *QUESTION, "--json").out)["history"][0]["revision"])
+    assert run("pin", first, *BECAUSE).code == 0
+    refused = run("rollback", first, *BECAUSE)
+    assert refused.code == 2
+    assert "nothing was published before" in refused.err
+    assert run("rollback", "999", *BECAUSE).code == 2
+    assert run("unpin", first, *BECAUSE).code == 0
+    if first != str(swept):  # a sweep publishes each better plan
+        assert run("rollback", str(swept), *BECAUSE).code == 0
+        assert run("rollback", str(swept), *BECAUSE).code == 1  # it is served no more
+
+
 def test_refusals(run: Run, swept: int) -> None:
     unknown = run("pin", "999", *BECAUSE)
     assert unknown.code == 2
@@ -38,6 +51,7 @@ def test_refusals(run: Run, swept: int) -> None:
     assert run("pin", str(swept)).code == 2
     assert run("pin", str(swept), "--reason", " ").code == 2
     assert run("pin", "0", *BECAUSE).code == 2
+    assert run("pin", "9" * 30, *BECAUSE).code == 2
     assert run("history", "--shape", "1,1,16,16,16").code == 3
     assert run("export", "/nowhere/at/all.json").code == 2
     assert run("export", "--device", "nothing").code == 2

@@ -8,6 +8,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import Any
+from urllib.request import ProxyHandler, Request, build_opener
 
 import pytest
 
@@ -46,6 +47,48 @@ def test_served_and_stored_answers_are_the_same(run: Run, start: Callable[..., A
     service.send_signal(signal.SIGINT)
     assert service.wait(timeout=30) == 0
     assert service.stderr.read() == ""
+
+
+def test_a_sweep_over_http(run: Run, start: Callable[..., Any], folder: Path) -> None:
+    port = free_port()
+    key = run("keys", "add", "night", "--scope", "sweeps:write", "--db", "sqlite:///plans.db").out.strip()
+    service = start("serve", "--port", str(port), "--db", "sqlite:///plans.db")
+    service.stderr.readline()
+
+    def ask(path: str, body: Any = None) -> Any:
+        headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+        data = None if body is None else json.dumps(body).encode()
+        with build_opener(ProxyHandler({})).open(
+            Request(f"http://127.0.0.1:{port}{path}", data, headers), timeout=60
+        ) as reply:
+            return reply.read().decode()
+
+    begun = json.loads(ask("/sweeps", {"shapes": [[1, 2, 64, 64, 16]], "attn_mask": "causal", "trials": 2}))
+    *_, end = ask(f"/sweeps/{begun['name']}/events").strip().split("\n\n")
+    assert end == 'event: end\ndata: {"state": "done"}'
+    answer = json.loads(run("best", *QUESTION, "--url", f"http://127.0.0.1:{port}", "--json").out)
+    assert (answer["match"], answer["provenance"]["sweep"]) == ("exact", begun["name"])
+    service.send_signal(signal.SIGTERM)
+    assert service.wait(timeout=30) == 0
+
+
+def test_slow_clients_keep_nobody_waiting_and_do_not_hold_up_its_end(run: Run, start: Callable[..., Any]) -> None:
+    port = free_port()
+    service = start("serve", "--port", str(port), "--db", "sqlite:///plans.db")
+    service.stderr.readline()
+    beginnings = (
+        b"",
+        b"GET /best HTTP/1.1\r\nHost: loc",
+        b"POST /best/batch HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n\r\n{",
+    )
+    slow = [socket.create_connection(("127.0.0.1", port), timeout=30) for _ in range(60)]
+    for number, connection in enumerate(slow):
+        connection.sendall(beginnings[min(number, 2)] if number < 10 else beginnings[number % 2])
+    assert run("best", *QUESTION, "--url", f"http://127.0.0.1:{port}").code == 0
+    service.send_signal(signal.SIGTERM)
+    assert service.wait(timeout=30) == 0
+    for connection in slow:
+        connection.close()
 
 
 def test_a_service_that_is_not_there(run: Run) -> None:

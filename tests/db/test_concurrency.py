@@ -48,20 +48,20 @@ def processes() -> SpawnContext:
 
 
 def test_processes_lose_no_update_and_agree_on_the_first_migration(
-    url: str, best: BestPlan, processes: SpawnContext
+    fresh_url: str, best: BestPlan, processes: SpawnContext
 ) -> None:
     barrier = processes.Barrier(PUBLISHERS)
-    workers = [processes.Process(target=publish_all, args=(url, best, k, barrier)) for k in range(PUBLISHERS)]
+    workers = [processes.Process(target=publish_all, args=(fresh_url, best, k, barrier)) for k in range(PUBLISHERS)]
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join(120)
     assert [worker.exitcode for worker in workers] == [0] * PUBLISHERS
-    check(url, best)
+    check(fresh_url, best)
 
 
-def test_threads_on_one_store_lose_no_update(url: str, best: BestPlan) -> None:
-    store = Store.open(url)
+def test_threads_on_one_store_lose_no_update(any_url: str, best: BestPlan) -> None:
+    store = Store.open(any_url)
     seen: list[float] = []
 
     def publish(publisher: int) -> None:
@@ -78,11 +78,11 @@ def test_threads_on_one_store_lose_no_update(url: str, best: BestPlan) -> None:
         worker.start()
     watch()
     assert seen == sorted(seen, reverse=True)  # a reader never saw the best get worse
-    check(url, best)
+    check(any_url, best)
 
 
-def test_one_plan_is_recorded_once_by_racing_threads(url: str, trial: Trial) -> None:
-    store = Store.open(url)
+def test_one_plan_is_recorded_once_by_racing_threads(any_url: str, trial: Trial) -> None:
+    store = Store.open(any_url)
     won: list[bool] = []
     workers = [threading.Thread(target=lambda: won.append(store.record(trial))) for _ in range(8)]
     for worker in workers:
@@ -92,9 +92,9 @@ def test_one_plan_is_recorded_once_by_racing_threads(url: str, trial: Trial) -> 
     assert sorted(won) == [False] * 7 + [True]
 
 
-def test_no_count_of_a_miss_is_lost(url: str, problem: AttentionProblem) -> None:
+def test_no_count_of_a_miss_is_lost(any_url: str, problem: AttentionProblem) -> None:
     """A transaction that reads before it writes: with a deferred BEGIN some of these fail."""
-    store = Store.open(url)
+    store = Store.open(any_url)
 
     def miss() -> None:
         for _ in range(20):

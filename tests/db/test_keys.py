@@ -12,8 +12,8 @@ MADE, LATER, END = "2026-12-01T00:00:00Z", "2026-12-02T00:00:00Z", "2026-12-03T0
 
 
 @pytest.fixture
-def store(url: str) -> Store:
-    return Store.open(url)
+def store(any_url: str) -> Store:
+    return Store.open(any_url)
 
 
 def test_a_key_is_good_until_it_expires(store: Store) -> None:
@@ -35,7 +35,8 @@ def test_a_key_is_good_until_it_is_revoked(store: Store) -> None:
     assert [key.revoked_at for key in store.list_keys()] == [LATER, None]
 
 
-def test_no_secret_is_in_the_file(store: Store, tmp_path: Path) -> None:
+def test_no_secret_is_in_the_file(url: str, tmp_path: Path) -> None:
+    store = Store.open(url)
     text = store.add_key("night", ("pins:write",), MADE)
     store.close()
     content = b"".join(path.read_bytes() for path in tmp_path.iterdir())
@@ -59,7 +60,8 @@ def test_what_cannot_be_made(store: Store, name: str, scopes: tuple[str, ...]) -
     assert store.list_keys() == []
 
 
-def test_a_changed_digest_opens_nothing(store: Store, tmp_path: Path) -> None:
+def test_a_changed_digest_opens_nothing(url: str, tmp_path: Path) -> None:
+    store = Store.open(url)
     text = store.add_key("night", ("pins:write",), MADE)
     with sqlite3.connect(tmp_path / "plans.db") as connection:
         connection.execute("UPDATE keys SET digest = x'00'")

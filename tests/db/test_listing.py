@@ -20,7 +20,11 @@ def bests(best: BestPlan) -> list[BestPlan]:
 
 
 @pytest.fixture
-def store(url: str, bests: list[BestPlan]) -> Store:
+def store(any_url: str, bests: list[BestPlan]) -> Store:
+    return filled(any_url, bests)
+
+
+def filled(url: str, bests: list[BestPlan]) -> Store:
     store = Store.open(url)
     for best in bests:
         store.publish(best)
@@ -58,8 +62,9 @@ def test_pages_can_be_narrowed(store: Store, bests: list[BestPlan]) -> None:
 
 
 def test_a_page_of_damaged_rows_does_not_end_the_list(
-    tmp_path: Path, store: Store, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, url: str, bests: list[BestPlan], caplog: pytest.LogCaptureFixture
 ) -> None:
+    store = filled(url, bests)
     with sqlite3.connect(tmp_path / "plans.db") as connection:
         connection.execute("UPDATE history SET plan = '' WHERE revision <= 4")
     connection.close()

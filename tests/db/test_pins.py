@@ -10,21 +10,21 @@ from alembic.config import Config
 from sqlalchemy import insert
 
 from autotune.db.engine import open_engine, writing
-from autotune.db.pins import Decided, Decision
+from autotune.db.pins import Decided, Decision, Standing
 from autotune.db.rows import history_row, problem_row
 from autotune.db.schema import best_plans, devices, history, problems
 from autotune.db.store import Store
 from autotune.db.upgrade import MIGRATIONS
-from autotune.errors import InvalidInput
+from autotune.errors import InvalidInput, Overtaken
 from autotune.outcome import MEASURED, BestPlan
 
 DECISION = Decision("me", "18 is wrong on our board", "2026-12-01T02:13:44Z")
 
 
 @pytest.fixture
-def store(url: str, best: BestPlan, at_time: Callable[..., BestPlan]) -> Store:
+def store(any_url: str, best: BestPlan, at_time: Callable[..., BestPlan]) -> Store:
     """Three publications of one problem, each faster."""
-    store = Store.open(url)
+    store = Store.open(any_url)
     for time_us in (300.0, 200.0, 100.0):
         assert store.publish(at_time(best, time_us))
     return store
@@ -100,7 +100,55 @@ def test_a_dry_run_says_what_would_win_and_changes_nothing(
         assert store.publish_all(offers, dry_run=True) == [False, True, False, True]
     assert times(store, best) == (None, 100.0)
     assert store.publish_all(offers) == [False, True, False, True]
-    assert [each.revision for each in store.history(best.problem, best.device)] == [1, 2, 3, 4, 5]
+    assert [each.timing.time_us for each in store.history(best.problem, best.device)] == [
+        300.0,
+        200.0,
+        100.0,
+        90.0,
+        80.0,
+    ]
+
+
+class TestRollback:
+    def test_it_goes_back_one_by_one(self, store: Store, best: BestPlan) -> None:
+        assert store.roll_back(3, DECISION) == 2
+        assert times(store, best) == (200.0, 100.0)
+        assert store.roll_back(2, DECISION) == 1
+        assert times(store, best) == (300.0, 100.0)
+        with pytest.raises(InvalidInput, match="nothing was published before revision 1"):
+            store.roll_back(1, DECISION)
+        assert [(each.action, each.revision) for each in store.decisions(best.problem, best.device)] == [
+            ("pin", 2),
+            ("pin", 1),
+        ]
+
+    def test_only_from_what_is_served(self, store: Store, best: BestPlan) -> None:
+        with pytest.raises(Overtaken, match="that is revision 3"):
+            store.roll_back(2, DECISION)
+        store.pin(1, DECISION)
+        with pytest.raises(Overtaken, match="that is revision 1"):
+            store.roll_back(3, DECISION)
+        with pytest.raises(InvalidInput, match="no revision 9"):
+            store.roll_back(9, DECISION)
+        assert times(store, best) == (300.0, 100.0)
+
+    def test_of_this_problem_alone(self, store: Store, best: BestPlan) -> None:
+        other = replace(best, problem=best.problem.with_shape((1, 1, 64, 64, 64)))
+        store.publish(other)
+        with pytest.raises(InvalidInput, match="nothing was published before revision 4"):
+            store.roll_back(4, DECISION)
+
+
+def test_a_decision_that_rests_on_what_is_no_more(
+    store: Store, best: BestPlan, at_time: Callable[..., BestPlan]
+) -> None:
+    store.pin(1, DECISION, Standing(3, None))
+    store.unpin(1, DECISION, Standing(3, 1))
+    store.publish(at_time(best, 50.0))
+    for decide in (store.pin, store.unpin):
+        with pytest.raises(Overtaken, match="best 4, pinned none"):
+            decide(1, DECISION, Standing(3, None))
+    assert times(store, best) == (None, 50.0)
 
 
 class TestUpgrade:

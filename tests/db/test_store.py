@@ -8,7 +8,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import autotune.db.store as store_module
 from autotune.db.store import Store
 from autotune.outcome import MEASURED, BestPlan, Failed, Outcome, Rejected, Trial
 from autotune.plan import CoreSplit, TilingPlan
@@ -236,7 +235,7 @@ class StoreCases:
         assert [each.problem for each in store.wanted()] == [other]
 
     def test_misses_are_bounded(self, store: Store, problem: AttentionProblem, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(store_module, "WANTED_LIMIT", 2)
+        monkeypatch.setattr("autotune.db.misses.LIMIT", 2)
         problems = [shaped(problem, 1, 1, n, n, 64) for n in (16, 32, 48)]
         for each in [*problems, problems[0]]:
             store.want(each, "Ascend910A", "2026-12-01T00:00:00Z")
@@ -294,13 +293,15 @@ class StoreCases:
             assert (found.fingerprint, found.timing.time_us, found.measured_at) == expected
 
 
-class TestSqliteStore(StoreCases):
+class TestStore(StoreCases):
+    """On both databases."""
+
     @pytest.fixture
-    def open_store(self, url: str) -> Iterator[Callable[[], Store]]:
+    def open_store(self, any_url: str) -> Iterator[Callable[[], Store]]:
         opened = []
 
         def open_again() -> Store:
-            opened.append(Store.open(url))
+            opened.append(Store.open(any_url))
             return opened[-1]
 
         yield open_again

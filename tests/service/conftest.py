@@ -91,6 +91,8 @@ def asker(app: FastAPI) -> Callable[..., Reply]:
         parts = [body[:70_000], body[70_000:]]
 
         async def receive() -> dict[str, Any]:
+            if not parts:
+                await asyncio.Event().wait()  # the client stays until it is answered
             return {"type": "http.request", "body": parts.pop(0), "more_body": bool(parts)}
 
         async def reply(message: Any) -> None:

@@ -1,5 +1,6 @@
 """The routes: every kind of answer, every kind of refusal, and never a 500."""
 
+import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,6 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from fastapi import FastAPI
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -17,9 +19,10 @@ from autotune.hardware import Hardware
 from autotune.outcome import BestPlan
 from autotune.plan import TilingPlan
 from autotune.problem import ATTN_MASKS, DTYPES, OPS, AttentionProblem
+from autotune.service import limits
 from autotune.service.app import create_app
+from autotune.service.bodies import AnswerBody, ErrorBody, ReadyBody
 from autotune.service.device import Device
-from autotune.service.schema import AnswerBody, ErrorBody, ReadyBody
 
 SHAPE = "shape=2,16,1024,1024,64"
 
@@ -216,13 +219,13 @@ class TestDescription:
         assert set(paths["/best"]["get"]["responses"]) == {"200", "304", "404", "422", "503"}
         assert set(paths["/readyz"]["get"]["responses"]) == {"200", "503"}
         assert set(paths) == {
-            "/best", "/best/batch", "/devices", "/strategies", "/plans", "/plans/{plan}/history",
-            "/plans/{plan}/trials", "/wanted", "/export", "/import", "/pins/{plan}", "/livez", "/readyz", "/healthz",
-            "/metrics",
+            "/best", "/best/batch", "/devices", "/strategies", "/plans", "/plans/{plan}", "/plans/{plan}/history",
+            "/plans/{plan}/trials", "/plans/{plan}/rollback", "/wanted", "/export", "/import", "/pins/{plan}",
+            "/livez", "/readyz", "/healthz", "/metrics", "/sweeps", "/sweeps/{name}", "/sweeps/{name}/events",
         }  # fmt: skip
         for path, operation in ((path, found) for path, methods in paths.items() for found in methods.values()):
             for status, response in operation["responses"].items():
-                answer = ["text/plain"] if path == "/metrics" else ["application/json"]
+                answer = [{"/metrics": "text/plain", "/sweeps/{name}/events": "text/event-stream"}.get(path, JSON)]
                 expected = {"2": answer, "3": [], "4": PROBLEM, "5": PROBLEM}[status[0]]
                 assert list(response.get("content", {})) == expected
 
@@ -245,7 +248,27 @@ class TestDescription:
             assert text in page
 
 
-PROBLEM = ["application/problem+json"]
+def test_a_body_that_does_not_come_is_408(app: FastAPI, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "BODY_S", 0.05)
+    sent: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        await asyncio.sleep(0.02)
+        return {"type": "http.request", "body": b" ", "more_body": True}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http", "method": "POST", "path": "/best/batch", "raw_path": b"", "root_path": "", "query_string": b"",
+        "headers": [], "scheme": "http", "http_version": "1.1", "asgi": {"version": "3.0"},
+        "server": ("testserver", 80), "client": ("testclient", 1),
+    }  # fmt: skip
+    asyncio.run(app(scope, receive, send))
+    assert (sent[0]["status"], ErrorBody.model_validate_json(sent[1]["body"]).status) == (408, 408)
+
+
+JSON, PROBLEM = "application/json", ["application/problem+json"]
 
 numbers = st.one_of(st.integers(-2, 5000), st.integers(), st.sampled_from(["", " 1", "1e3", "٣", "0x10", "NaN"]))
 shapes = st.lists(numbers.map(str), max_size=7).map(",".join)

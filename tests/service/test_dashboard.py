@@ -16,9 +16,9 @@ from autotune.errors import PlanRejected
 from autotune.outcome import MEASURED, BestPlan, Failed, Outcome, Rejected, Timed, Trial
 from autotune.plan import TilingPlan
 from autotune.problem import AttentionProblem
+from autotune.service.bodies import TrialsBody
 from autotune.service.pages import heatmap, links
 from autotune.service.pages.render import age
-from autotune.service.schema import TrialsBody
 
 Ask = Callable[..., Any]
 SHAPE = "2,16,1024,1024,64"
@@ -147,6 +147,12 @@ class TestProblem:
             assert words in page.words
         (link,) = page.links("best?")
         assert ask("/best", link.partition("?")[2]).json()["match"] == "exact"
+
+    def test_a_plan_of_a_sweep_that_goes_on(self, ask: Ask, store: Store, best: BestPlan) -> None:
+        store.publish(replace(best, finished=False))
+        page = parsed(ask("/problem", f"shape={SHAPE}"))
+        assert "unfinished" in page.words
+        assert "autotune sweep" in page.words
 
     def test_a_borrowed_plan_says_so_and_how_to_sweep(self, ask: Ask, store: Store, best: BestPlan) -> None:
         store.publish(best)

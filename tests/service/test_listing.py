@@ -10,14 +10,7 @@ import pytest
 
 from autotune.db.store import Store
 from autotune.outcome import BestPlan
-from autotune.service.schema import (
-    DevicesBody,
-    ErrorBody,
-    HistoryBody,
-    PlansBody,
-    StrategiesBody,
-    WantedBody,
-)
+from autotune.service.bodies import DevicesBody, ErrorBody, HistoryBody, PlansBody, StrategiesBody, WantedBody
 
 Ask = Callable[..., Any]
 SHAPES = [(1, 1, 64 * (k + 1), 64, 64) for k in range(5)]

@@ -15,6 +15,7 @@ from autotune.service import memory
 
 Ask = Callable[..., Any]
 QUESTION = "shape=2,16,1024,1024,64"
+HERE = ("flash_attention;1,1,1,1,1", "Ascend910A")
 DECISION = Decision("me", "because", "2026-12-01T02:13:44Z")
 
 
@@ -63,15 +64,53 @@ def test_what_was_read_before_a_change_is_not_kept(store: Store, other: Store, b
     version = kept.refresh()
     other.publish(best)
     kept.refresh()
-    kept.keep(version, b"q", memory.Remembered(b"old", '"t"', "default", None))
+    kept.keep(version, b"q", memory.Remembered(b"old", '"t"', "default", None, HERE))
     assert kept.answer(b"q") is None
+
+
+def test_only_what_a_new_plan_may_change_is_forgotten(store: Store, other: Store, best: BestPlan) -> None:
+    kept = memory.Memory(store)
+    causal = replace(best, problem=replace(best.problem, attn_mask="causal"))
+    places = [HERE, ("flash_attention;1,1,1,1,1;attn_mask=causal", "Ascend910A"), (HERE[0], "Elsewhere")]
+
+    def keep_all() -> None:
+        version = kept.refresh()
+        for k, place in enumerate(places):
+            kept.keep(version, b"%d" % k, memory.Remembered(b"", "", "exact", None, place))
+
+    def left() -> list[bool]:
+        kept.refresh()
+        return [kept.answer(b"%d" % k) is not None for k in range(3)]
+
+    changes: list[tuple[Callable[[], object], list[bool]]] = [
+        (lambda: other.publish(best), [False, True, True]),
+        (lambda: other.publish(causal), [True, False, True]),
+        (lambda: other.pin(1, DECISION), [False, True, True]),
+        (lambda: other.unpin(1, DECISION), [False, True, True]),
+        (lambda: other.publish(faster(best, 300.0)), [True, True, True]),  # it loses
+    ]
+    for change, expected in changes:
+        keep_all()
+        change()
+        assert left() == expected
+
+
+def test_very_many_changes_forget_everything(
+    store: Store, other: Store, best: BestPlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("autotune.db.changes.MOST", 1)
+    kept = memory.Memory(store)
+    kept.keep(kept.refresh(), b"0", memory.Remembered(b"", "", "exact", None, (HERE[0], "Elsewhere")))
+    other.publish_all([best, replace(best, problem=replace(best.problem, attn_mask="causal"))])
+    kept.refresh()
+    assert kept.answer(b"0") is None
 
 
 def test_it_is_bounded(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "MAX_ANSWERS", 3)
     kept = memory.Memory(store)
     version = kept.refresh()
-    answer = memory.Remembered(b"x", '"t"', "default", None)
+    answer = memory.Remembered(b"x", '"t"', "default", None, HERE)
     for k in range(5):
         kept.keep(version, b"%d" % k, answer)
         kept.answer(b"0")

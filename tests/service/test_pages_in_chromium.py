@@ -138,6 +138,8 @@ PAGES = {
     "refused": "/problem?shape=1,2,3",
     "compare": "/compare?left=1&right=2",
     "missing": "/missing",
+    "sweeps": "/progress",
+    "sweep": "/progress?sweep=sweep-1",
     "explain": "/explain",
     "docs": "/docs",
 }

@@ -12,8 +12,8 @@ from autotune.db.store import Store
 from autotune.outcome import BestPlan
 from autotune.service import bundle
 from autotune.service.app import create_app
+from autotune.service.bodies import DecisionBody, ErrorBody, ImportBody, ListedBody
 from autotune.service.device import Device
-from autotune.service.schema import DecisionBody, ErrorBody, ImportBody
 
 Ask = Callable[..., Any]
 NOW = "2026-12-01T00:00:00Z"
@@ -72,6 +72,46 @@ def test_nothing_is_written_without_a_good_key(ask: Ask, filled: Store) -> None:
         assert put(ask, **headers).status == 401
         assert ask("/pins/1", "revision=1&reason=x", "DELETE", **headers).status == 401
     assert filled.plans().listed[0].pinned is None
+
+
+def test_rollback(ask: Ask, filled: Store) -> None:
+    good = key(filled, "pins:write")
+
+    def back(revision: int, **headers: Any) -> Any:
+        body = json.dumps({"revision": revision, "reason": "because"}).encode()
+        return ask("/plans/1/rollback", "", "POST", body, content_type="application/json", **headers)
+
+    assert back(2).status == 401
+    assert back(2, **key(filled, "plans:write")).status == 403
+    assert ErrorBody.model_validate_json(back(1, **good).body).status == 412
+    done = DecisionBody.model_validate_json(back(2, **good).body)
+    assert (done.action, done.revision, done.reason) == ("pin", 1, "because")
+    assert ask(query=QUESTION).json()["time_us"] == 200.0
+    assert ErrorBody.model_validate_json(back(1, **good).body).field == "revision"
+    assert ErrorBody.model_validate_json(back(9, **good).body).field == "revision"
+
+
+def test_if_match_guards_a_decision(ask: Ask, filled: Store, best: BestPlan) -> None:
+    good = key(filled, "pins:write")
+    seen = ask("/plans/1")
+    plan = ListedBody.model_validate_json(seen.body)
+    assert (plan.id, plan.revision, plan.pinned) == (1, 2, None)
+    assert ask("/plans/1", if_none_match=seen.headers["etag"]).status == 304
+    filled.publish(replace(best, timing=replace(best.timing, time_us=50.0)))
+    refused = put(ask, if_match=seen.headers["etag"], **good)
+    assert ErrorBody.model_validate_json(refused.body).status == 412
+    assert ask("/plans/1").json()["pinned"] is None
+    now = ask("/plans/1").headers["etag"]
+    assert put(ask, if_match=now, **good).status == 200
+    assert ask("/pins/1", "revision=1&reason=x", "DELETE", if_match=now, **good).status == 412
+    assert ask("/pins/1", "revision=1&reason=x", "DELETE", if_match="*", **good).status == 200
+
+
+@pytest.mark.parametrize("path", ["/plans/2", "/plans/0", "/plans/x", "/plans/99999999999999999999"])
+def test_a_plan_that_is_not_there(ask: Ask, filled: Store, path: str) -> None:
+    reply = ask(path)
+    assert reply.status == (404 if path == "/plans/2" else 422)
+    assert ErrorBody.model_validate_json(reply.body).field == "plan"
 
 
 @pytest.mark.parametrize(

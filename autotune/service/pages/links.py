@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
@@ -22,11 +22,18 @@ def query(problem: AttentionProblem, device: str, **more: object) -> str:
 
 def command(problem: AttentionProblem, target: str) -> str:
     """The command that sweeps a problem on a target."""
-    words = ["autotune", "sweep", "--device", target, "--shape", ",".join(map(str, problem.shape))]
-    for name, value in _options(problem):
+    return shlex.join(["autotune", "sweep", *words([problem], target)])
+
+
+def words(problems: Sequence[AttentionProblem], target: str) -> list[str]:
+    """The options of ``autotune sweep`` for problems that differ in their shape alone."""
+    found = ["--device", target]
+    for problem in problems:
+        found += ["--shape", ",".join(map(str, problem.shape))]
+    for name, value in _options(problems[0]):
         flag = f"--{name.replace('_', '-')}"
-        words += [flag] if value == "true" else [flag, value]
-    return shlex.join(words)
+        found += [flag] if value == "true" else [flag, value]
+    return found
 
 
 def call(problem: AttentionProblem, device: str, url: str) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
@@ -12,18 +10,15 @@ from fastapi.responses import HTMLResponse
 
 from autotune import text
 from autotune.db.store import Store
-from autotune.outcome import Timed, Trial, outcome_to_json
 from autotune.plan import TilingPlan
 from autotune.service.ladder import DEFAULT, OWN, Answer, Bests, answer
-from autotune.service.pages import heatmap, links
+from autotune.service.pages import heatmap, links, tables
 from autotune.service.pages.forms import choices
 from autotune.service.pages.render import page
 from autotune.service.questions import Question
 
 MOST_TRIALS = 5000
 """Trials that are drawn; the page says where there are more."""
-MOST_ROWS = 20
-NUMBER = re.compile(r"\d+(\.\d+)?")
 
 
 def problem_page(
@@ -69,8 +64,8 @@ def about(question: Question, found: Answer, store: Store, bests: Bests, url: st
         "small": heatmap.small(trials, whole) if whole else [],
         "best_place": _place(found.plan),
         "default_place": _place(default.plan) if default else None,
-        "fastest": _fastest(trials),
-        "failures": _failures(trials),
+        "fastest": tables.fastest(trials),
+        "failures": tables.failures(trials),
         "history": store.history(*place),
         "decisions": [(d.at, f"{d.action} {d.revision}", d.actor, d.reason) for d in store.decisions(*place)],
     }
@@ -78,32 +73,3 @@ def about(question: Question, found: Answer, store: Store, bests: Bests, url: st
 
 def _place(plan: TilingPlan) -> tuple[int, int]:
     return plan.Br, plan.Bc
-
-
-def _fastest(trials: Sequence[Trial]) -> list[tuple[str, ...]]:
-    timed = [(trial.outcome, trial) for trial in trials if isinstance(trial.outcome, Timed)]
-    timed.sort(key=lambda pair: pair[0].timing.time_us)
-    return [
-        (
-            text.of_time(outcome.timing.time_us),
-            f"{outcome.timing.time_us / timed[0][0].timing.time_us:.3f} x",
-            text.of_plan(trial.plan),
-            f"{outcome.error:.1e}",
-            trial.plan.strategy,
-            trial.sweep,
-        )
-        for outcome, trial in timed[:MOST_ROWS]
-    ]
-
-
-def _failures(trials: Sequence[Trial]) -> list[tuple[str, ...]]:
-    """How many trials had a reason in common but for its numbers, the reason, and one plan that had it."""
-    counts: Counter[str] = Counter()
-    examples: dict[str, str] = {}
-    for trial in trials:
-        if not isinstance(trial.outcome, Timed):
-            status, words = outcome_to_json(trial.outcome)["status"], text.of_outcome(trial.outcome)
-            reason = f"{'' if status == 'rejected' else 'failed to '}{NUMBER.sub('…', words)}"
-            counts[reason] += 1
-            examples.setdefault(reason, text.of_plan(trial.plan))
-    return [(str(count), reason, examples[reason]) for reason, count in counts.most_common(MOST_ROWS)]

@@ -3,6 +3,8 @@
 import sqlalchemy as sa
 from alembic import op
 
+from autotune.db.schema import NUMBER
+
 revision = "0001"
 down_revision = None
 
@@ -10,7 +12,7 @@ down_revision = None
 def upgrade() -> None:
     op.create_table(
         "devices",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", NUMBER, nullable=False),
         sa.Column("name", sa.String(), nullable=False),
         sa.Column("target_kind", sa.String(), nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_devices"),
@@ -18,7 +20,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "problems",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", NUMBER, nullable=False),
         sa.Column("key", sa.String(), nullable=False),
         sa.Column("family", sa.String(), nullable=False),
         sa.Column("body", sa.JSON(), nullable=False),
@@ -28,9 +30,9 @@ def upgrade() -> None:
     op.create_index("ix_problems_family", "problems", ["family"])
     op.create_table(
         "history",
-        sa.Column("revision", sa.Integer(), nullable=False),
-        sa.Column("problem_id", sa.Integer(), nullable=False),
-        sa.Column("device_id", sa.Integer(), nullable=False),
+        sa.Column("revision", NUMBER, nullable=False),
+        sa.Column("problem_id", NUMBER, nullable=False),
+        sa.Column("device_id", NUMBER, nullable=False),
         sa.Column("target", sa.String(), nullable=False),
         sa.Column("fingerprint", sa.String(), nullable=False),
         sa.Column("plan", sa.JSON(), nullable=False),
@@ -50,9 +52,9 @@ def upgrade() -> None:
     op.create_index("ix_history_problem_id_device_id", "history", ["problem_id", "device_id"])
     op.create_table(
         "trials",
-        sa.Column("id", sa.Integer(), nullable=False),
-        sa.Column("problem_id", sa.Integer(), nullable=False),
-        sa.Column("device_id", sa.Integer(), nullable=False),
+        sa.Column("id", NUMBER, nullable=False),
+        sa.Column("problem_id", NUMBER, nullable=False),
+        sa.Column("device_id", NUMBER, nullable=False),
         sa.Column("target", sa.String(), nullable=False),
         sa.Column("fingerprint", sa.String(), nullable=False),
         sa.Column("plan_key", sa.String(), nullable=False),
@@ -77,8 +79,8 @@ def upgrade() -> None:
     )
     op.create_table(
         "wanted",
-        sa.Column("id", sa.Integer(), nullable=False),
-        sa.Column("problem_id", sa.Integer(), nullable=False),
+        sa.Column("id", NUMBER, nullable=False),
+        sa.Column("problem_id", NUMBER, nullable=False),
         sa.Column("device", sa.String(), nullable=False),
         sa.Column("count", sa.Integer(), nullable=False),
         sa.Column("last_at", sa.String(), nullable=False),
@@ -88,13 +90,13 @@ def upgrade() -> None:
     )
     op.create_table(
         "best_plans",
-        sa.Column("id", sa.Integer(), nullable=False),
-        sa.Column("problem_id", sa.Integer(), nullable=False),
-        sa.Column("device_id", sa.Integer(), nullable=False),
+        sa.Column("id", NUMBER, nullable=False),
+        sa.Column("problem_id", NUMBER, nullable=False),
+        sa.Column("device_id", NUMBER, nullable=False),
         sa.Column("fingerprint", sa.String(), nullable=False),
         sa.Column("time_us", sa.Float(), nullable=False),
         sa.Column("measured_at", sa.String(), nullable=False),
-        sa.Column("revision", sa.Integer(), nullable=True),
+        sa.Column("revision", NUMBER, nullable=True),
         sa.ForeignKeyConstraint(["device_id"], ["devices.id"], name="fk_best_plans_device_id"),
         sa.ForeignKeyConstraint(["problem_id"], ["problems.id"], name="fk_best_plans_problem_id"),
         sa.ForeignKeyConstraint(["revision"], ["history.revision"], name="fk_best_plans_revision"),

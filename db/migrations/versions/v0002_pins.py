@@ -3,6 +3,8 @@
 import sqlalchemy as sa
 from alembic import op
 
+from autotune.db.schema import NUMBER
+
 revision = "0002"
 down_revision = "0001"
 
@@ -10,10 +12,10 @@ down_revision = "0001"
 def upgrade() -> None:
     op.create_table(
         "pins",
-        sa.Column("id", sa.Integer(), nullable=False),
-        sa.Column("problem_id", sa.Integer(), nullable=False),
-        sa.Column("device_id", sa.Integer(), nullable=False),
-        sa.Column("revision", sa.Integer(), nullable=False),
+        sa.Column("id", NUMBER, nullable=False),
+        sa.Column("problem_id", NUMBER, nullable=False),
+        sa.Column("device_id", NUMBER, nullable=False),
+        sa.Column("revision", NUMBER, nullable=False),
         sa.ForeignKeyConstraint(["device_id"], ["devices.id"], name="fk_pins_device_id"),
         sa.ForeignKeyConstraint(["problem_id"], ["problems.id"], name="fk_pins_problem_id"),
         sa.ForeignKeyConstraint(["revision"], ["history.revision"], name="fk_pins_revision"),
@@ -22,11 +24,11 @@ def upgrade() -> None:
     )
     op.create_table(
         "decisions",
-        sa.Column("id", sa.Integer(), nullable=False),
-        sa.Column("problem_id", sa.Integer(), nullable=False),
-        sa.Column("device_id", sa.Integer(), nullable=False),
+        sa.Column("id", NUMBER, nullable=False),
+        sa.Column("problem_id", NUMBER, nullable=False),
+        sa.Column("device_id", NUMBER, nullable=False),
         sa.Column("action", sa.String(), nullable=False),
-        sa.Column("revision", sa.Integer(), nullable=False),
+        sa.Column("revision", NUMBER, nullable=False),
         sa.Column("actor", sa.String(), nullable=False),
         sa.Column("reason", sa.String(), nullable=False),
         sa.Column("at", sa.String(), nullable=False),

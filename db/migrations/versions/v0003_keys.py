@@ -3,6 +3,8 @@
 import sqlalchemy as sa
 from alembic import op
 
+from autotune.db.schema import NUMBER
+
 revision = "0003"
 down_revision = "0002"
 
@@ -10,7 +12,7 @@ down_revision = "0002"
 def upgrade() -> None:
     op.create_table(
         "keys",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("id", NUMBER, nullable=False),
         sa.Column("prefix", sa.String(), nullable=False),
         sa.Column("digest", sa.String(), nullable=False),
         sa.Column("name", sa.String(), nullable=False),
